@@ -1,0 +1,182 @@
+"""The case: what is asked, as one YAML file (step 1 of the page)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
+
+from optimiser.case_sections import (
+    Assumptions,
+    Brief,
+    Hardware,
+    Levers,
+    Limits,
+    catalogue_of,
+    refuse_as,
+)
+from optimiser.catalogue.formats import WEIGHT_FORMATS
+from optimiser.catalogue.gpu import Gpu
+from optimiser.catalogue.llm import Llm
+from optimiser.catalogue.load import Catalogue
+from optimiser.catalogue.offer import Offer
+from optimiser.errors import CaseError, CatalogueError, InputError, Mistake
+from optimiser.schema import Problem, Schema, refuse_all, validated
+from optimiser.units import nano_usd
+from optimiser.yaml_io import Document, override, parse, read
+
+
+def _llm_by_name(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return catalogue_of(info).llm(value)
+    except CatalogueError as error:
+        refuse_as(error)
+
+
+class Case(Schema):
+    """A serving brief: what is asked of the fleet and what it may be built from."""
+
+    name: str = Field(min_length=1)
+    """Name of the case, shown in its review."""
+    brief: Brief
+    """Traffic, lengths and latency promises."""
+    model: Annotated[Llm, BeforeValidator(_llm_by_name, json_schema_input_type=str | Llm)]
+    """The LLM to serve: a catalogue name, or inline."""
+    hardware: Hardware
+    """What may be rented."""
+    levers: Levers = Levers()
+    """What may be changed."""
+    assumptions: Assumptions = Assumptions()
+    """What the engine assumes."""
+    limits: Limits = Limits()
+    """The case's own limits."""
+
+    _offers: dict[str, Offer] = PrivateAttr(default_factory=dict)
+    _document: Document | None = PrivateAttr(default=None)
+    _catalogue: Catalogue | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _parts_suit_each_other(self, info: ValidationInfo) -> Self:
+        self._catalogue = catalogue_of(info)
+        refuse_all([*self._unpriced_gpus(), *self._gpus_without_rates(), *self._illegal_heads()])
+        return self
+
+    def _unpriced_gpus(self) -> Iterator[Problem]:
+        """Looks up the offer of each GPU that needs one."""
+        for gpu in self.hardware.gpus:
+            if self.hardware.usd_per_gpu_hour is not None or gpu.usd_per_hour is not None:
+                continue
+            offers = self._catalogue.offers(gpu.name) if self._catalogue else ()
+            if offers:
+                self._offers[gpu.name] = offers[0]
+            else:
+                message = (
+                    f"no price for {gpu.name}: give hardware.usd_per_gpu_hour, "
+                    "or usd_per_hour of an inline GPU"
+                )
+                yield Problem("hardware.gpus", message)
+
+    def _gpus_without_rates(self) -> Iterator[Problem]:
+        for gpu in self.hardware.gpus:
+            for name in self.levers.weights:
+                fmt = WEIGHT_FORMATS[name]
+                if gpu.flops_per_s(fmt) is None:
+                    message = f"{gpu.name} has no {fmt.computes_in} figure and no fp16 one"
+                    yield Problem("hardware.gpus", message)
+
+    def _illegal_heads(self) -> Iterator[Problem]:
+        heads = self.model.attention_heads
+        wrong = [count for count in self.levers.kv_heads or () if heads % count]
+        if wrong:
+            legal = [count for count in range(1, heads + 1) if heads % count == 0]
+            message = (
+                f"{', '.join(map(str, wrong))} does not divide the model's {heads} attention "
+                f"heads; legal: {', '.join(map(str, legal))}"
+            )
+            yield Problem("levers.kv_heads", message)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        settings: Sequence[str] = (),
+        catalogue: Catalogue | None = None,
+    ) -> "Case":
+        """Read a case file, with `field=value` settings applied over it.
+
+        Raises CaseError with every mistake at once.
+        """
+        try:
+            document = override(read(Path(path)), settings)
+        except InputError as error:
+            raise CaseError(error.mistakes) from error
+        return cls.of_document(document, catalogue)
+
+    @classmethod
+    def of_text(cls, text: str, source: str = "case") -> "Case":
+        """A case from YAML text. Raises CaseError with every mistake at once."""
+        try:
+            return cls.of_document(parse(text, source), None)
+        except CaseError:
+            raise
+        except InputError as error:
+            raise CaseError(error.mistakes) from error
+
+    @classmethod
+    def of_document(cls, document: Document, catalogue: Catalogue | None) -> "Case":
+        """A case from a read document. Raises CaseError with every mistake at once."""
+        if not isinstance(document.data, dict):
+            found = type(document.data).__name__
+            message = f"found {found}, expected a case with name, brief, model and hardware"
+            raise CaseError([Mistake(document.where(()), "", message)])
+        case = validated(cls, document, {"catalogue": catalogue})
+        if isinstance(case, list):
+            raise CaseError(case)
+        case._document = document
+        return case
+
+    def changed(self, changes: Mapping[str, object]) -> "Case":
+        """The case with fields set by their dotted paths, checked again; None removes a field."""
+        data = self.model_dump(exclude_unset=True)
+        for path, value in changes.items():
+            *sections, last = path.split(".")
+            section = data
+            for name in sections:
+                section = section.setdefault(name, {})
+            if value is None:
+                section.pop(last, None)
+            else:
+                section[last] = value
+        case = Case.of_document(Document(self.name, data), self._catalogue)
+        case._document = self._document
+        return case
+
+    def usd_per_gpu_hour(self, gpu: Gpu) -> float:
+        """Price of one GPU for an hour: the case's, the inline GPU's, or the cheapest offer's."""
+        if self.hardware.usd_per_gpu_hour is not None:
+            return self.hardware.usd_per_gpu_hour
+        return gpu.usd_per_hour or self._offers[gpu.name].usd_per_gpu_hour
+
+    def nano_usd_per_gpu_hour(self, gpu: Gpu) -> int:
+        """The price in whole nano-dollars, as the program compares it."""
+        return nano_usd(self.usd_per_gpu_hour(gpu))
+
+    def offer(self, gpu: Gpu) -> Offer | None:
+        """The offer whose price is used for a GPU, if it is an offer's."""
+        return self._offers.get(gpu.name)
+
+    @property
+    def source(self) -> str:
+        """The file that the case was read from, or its name."""
+        return self._document.source if self._document else self.name
+
+    def where(self, field: str) -> str:
+        """`file:line` of a dotted field, for messages and rows that quote it."""
+        return self._document.where(tuple(field.split("."))) if self._document else self.name
+
+    @property
+    def kv_heads(self) -> tuple[int, ...]:
+        """KV heads to choose among: the lever's, else the model's own."""
+        return self.levers.kv_heads or (self.model.kv_heads,)

@@ -1,0 +1,181 @@
+"""The sections of a case: brief, hardware, levers, assumptions, limits."""
+
+from functools import partial
+from typing import Annotated, Any, NoReturn, Self
+
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+
+from optimiser.catalogue.formats import cache_format_name, weight_format_name
+from optimiser.catalogue.gpu import Gpu
+from optimiser.catalogue.load import Catalogue, default_catalogue
+from optimiser.errors import CatalogueError
+from optimiser.schema import Schema, refuse
+from optimiser.units import s_of_ms
+
+MOST_TOKENS = 10_000_000
+
+
+def catalogue_of(info: ValidationInfo) -> Catalogue:
+    """The catalogue of the validation at hand, else the shipped one."""
+    return (info.context or {}).get("catalogue") or default_catalogue()
+
+
+def _gpu_by_name(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return catalogue_of(info).gpu(value)
+    except CatalogueError as error:
+        refuse_as(error)
+
+
+def refuse_as(error: CatalogueError) -> NoReturn:
+    """Refuse the current value with a catalogue's words."""
+    first = error.mistakes[0]
+    refuse(str(first).removeprefix(":").strip() if first.where else first.message, first.nearest)
+
+
+def _opened(value: object) -> object:
+    """A lever's single value as a list of one; an empty list is refused, repeats are dropped."""
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    if not values:
+        refuse("empty list, expected a value or a list of values")
+    return tuple(dict.fromkeys(values)) if all(map(_hashable, values)) else tuple(values)
+
+
+def _hashable(value: object) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _named(resolve: Any, values: tuple[object, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(resolve(value) for value in values))
+
+
+Count = Annotated[int, Field(gt=0, le=1_000_000)]
+
+
+class Brief(Schema):
+    """Traffic, lengths and latency promises."""
+
+    requests_per_s: float | None = Field(default=None, gt=0, le=1e9)
+    """Requests that arrive per second; give this or `concurrent_users`."""
+    concurrent_users: float | None = Field(default=None, gt=0, le=1e9)
+    """Users who always have one request in flight, in place of `requests_per_s`."""
+    prompt_tokens: int = Field(gt=0, le=MOST_TOKENS)
+    """Mean prompt length (ISL), tokens."""
+    answer_tokens: int = Field(gt=0, le=MOST_TOKENS)
+    """Mean answer length (OSL), tokens."""
+    ttft_target_s: float = Field(gt=0, le=1e6)
+    """Longest acceptable time to first token, s."""
+    tpot_target_ms: float = Field(gt=0, le=1e9)
+    """Longest acceptable mean time per output token after the first, ms."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lengths_by_their_other_names(cls, data: Any) -> Any:
+        """Accepts ISL and OSL for the prompt and answer lengths."""
+        if not isinstance(data, dict):
+            return data
+        names = {"isl": "prompt_tokens", "osl": "answer_tokens"}
+        renamed = {names.get(str(key).lower(), key): value for key, value in data.items()}
+        return renamed if len(renamed) == len(data) else data
+
+    @model_validator(mode="after")
+    def _says_its_traffic_once(self) -> Self:
+        if (self.requests_per_s is None) == (self.concurrent_users is None):
+            refuse("expected requests_per_s or concurrent_users, one of the two")
+        return self
+
+    @property
+    def rate(self) -> float:
+        """Requests per second; users are converted at the promised pace.
+
+        users / (ttft_target_s + answer_tokens * tpot_target)
+        """
+        if self.requests_per_s is not None:
+            return self.requests_per_s
+        pace_s = self.ttft_target_s + self.answer_tokens * s_of_ms(self.tpot_target_ms)
+        return (self.concurrent_users or 0.0) / pace_s
+
+    @property
+    def traffic_field(self) -> str:
+        """The field that states the traffic."""
+        return "requests_per_s" if self.requests_per_s is not None else "concurrent_users"
+
+
+class Hardware(Schema):
+    """What may be rented."""
+
+    gpus: Annotated[
+        tuple[Annotated[Gpu, BeforeValidator(_gpu_by_name, json_schema_input_type=str | Gpu)], ...],
+        BeforeValidator(_opened, json_schema_input_type=list[str | Gpu]),
+    ]
+    """GPUs to choose among: catalogue names, or inline with name, memory_gb, bandwidth_gb_per_s,
+    tflops and usd_per_hour."""
+    usd_per_gpu_hour: float | None = Field(default=None, gt=0, le=1e6)
+    """Price of each of these GPUs for an hour, in place of the offers' prices."""
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> Self:
+        names = [gpu.name for gpu in self.gpus]
+        for name in names:
+            if names.count(name) > 1:
+                refuse(f"gpus: {name!r} is given {names.count(name)} times")
+        return self
+
+
+class Batch(Schema):
+    """Bounds of the batch."""
+
+    most: int = Field(default=1024, gt=0, le=1_000_000)
+    """Largest batch to consider, sequences."""
+
+
+class Levers(Schema):
+    """What may be changed: a value fixes a lever, a list opens it."""
+
+    weights: Annotated[
+        tuple[str, ...],
+        BeforeValidator(partial(_named, weight_format_name)),
+        BeforeValidator(_opened, json_schema_input_type=str | list[str]),
+    ] = ("fp16",)
+    """Weight formats."""
+    kv_cache: Annotated[
+        tuple[str, ...],
+        BeforeValidator(partial(_named, cache_format_name)),
+        BeforeValidator(_opened, json_schema_input_type=str | list[str]),
+    ] = ("fp16",)
+    """KV-cache formats."""
+    kv_heads: Annotated[
+        tuple[Count, ...] | None,
+        BeforeValidator(_opened, json_schema_input_type=int | list[int] | None),
+    ] = None
+    """KV heads; the model's own where nothing is said."""
+    tensor_parallel: Annotated[
+        tuple[Count, ...], BeforeValidator(_opened, json_schema_input_type=int | list[int])
+    ] = (1,)
+    """GPUs that share one replica."""
+    batch: Batch = Batch()
+    """Sequences that a replica runs at once."""
+
+
+class Assumptions(Schema):
+    """What the engine assumes, with the page's defaults."""
+
+    efficiency: float = Field(default=1.0, gt=0, le=1)
+    """Share of the ideal roofline that is reached."""
+    headroom: float = Field(default=1.3, ge=1, le=1000)
+    """Capacity planned for each unit of demand, for bursts and queueing."""
+    memory_reserve: float = Field(default=0.10, ge=0, lt=1)
+    """Share of memory held back for activations, fragmentation and buffers."""
+
+
+class Limits(Schema):
+    """The case's own limits."""
+
+    most_gpus: int | None = Field(default=None, gt=0, le=10**9)
+    """Most GPUs in all."""
+    usd_per_hour: float | None = Field(default=None, gt=0, le=1e12)
+    """Most dollars per hour in all."""
+    least_replicas: int | None = Field(default=None, gt=0, le=1_000_000)
+    """Fewest replicas, for redundancy."""

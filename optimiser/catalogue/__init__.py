@@ -1,0 +1,1 @@
+"""What may be deployed: LLMs, GPUs and price offers, as data files with sources."""

@@ -1,0 +1,37 @@
+"""A price offer: what a cloud asks for an instance with GPUs."""
+
+from pydantic import Field
+
+from optimiser.schema import Schema
+
+
+class Offer(Schema):
+    """List price of one instance type in one region."""
+
+    name: str = Field(min_length=1)
+    """Catalogue name: cloud, region and instance."""
+    gpu: str
+    """Catalogue name of its GPU."""
+    cloud: str
+    """Seller."""
+    region: str
+    """Where it is sold."""
+    instance: str
+    """The seller's name of the instance type."""
+    gpus_per_instance: int = Field(gt=0)
+    """GPUs that are rented together."""
+    usd_per_hour: float = Field(gt=0)
+    """Price of the whole instance on demand."""
+    spot_usd_per_hour: float | None = Field(default=None, gt=0)
+    """Price of the whole instance as spot."""
+    source: str = Field(min_length=3)
+    """Public document that states the price."""
+    as_of: str = Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")
+    """Date of the price."""
+    note: str | None = None
+    """Caveat."""
+
+    @property
+    def usd_per_gpu_hour(self) -> float:
+        """Price of one GPU for an hour on demand."""
+        return self.usd_per_hour / self.gpus_per_instance

@@ -1,0 +1,1 @@
+"""The `optimise` command: a module a command, imported when it is called."""

@@ -1,0 +1,61 @@
+"""`optimise new NAME`: a case to start from."""
+
+from pathlib import Path
+
+import click
+
+from optimiser.cli.schema import schema_text
+from optimiser.errors import CaseError, Mistake
+from optimiser.yaml_io import write
+
+SCHEMA_FILE = "case.schema.json"
+
+TEMPLATE = """\
+# yaml-language-server: $schema={schema}
+# Plan it with: optimise {file}
+name: {name}
+
+brief:
+  requests_per_s: 10         # or concurrent_users: 200
+  prompt_tokens: 1000        # mean lengths
+  answer_tokens: 300
+  ttft_target_s: 1.0         # longest acceptable time to first token, seconds
+  tpot_target_ms: 50         # longest acceptable time per output token, milliseconds
+
+model: llama-3.1-8b          # a catalogue name, or inline:
+# model: {{name: mine, params: 8.0e9, layers: 32, attention_heads: 32, kv_heads: 8, head_dim: 128}}
+
+hardware:
+  gpus: [l4, l40s, h100-sxm] # catalogue names, or inline:
+  # - {{name: my-gpu, memory_gb: 80, bandwidth_gb_per_s: 2000, tflops: {{fp16: 300}},
+  #    usd_per_hour: 2.00}}
+  # usd_per_gpu_hour: 2.00   # overrides the prices of all of these GPUs
+
+levers:                      # a value fixes a lever, a list opens it
+  weights: [fp16, fp8]       # fp32, fp16, fp8, int8, int4
+  kv_cache: fp16             # fp16, fp8, int8
+  # kv_heads: 8              # the model's own where nothing is said; others need another model
+  tensor_parallel: [1, 2]    # GPUs that share a replica
+  batch: {{most: 1024}}
+
+assumptions:
+  efficiency: 1.0            # share of the ideal roofline that is reached
+  headroom: 1.3              # capacity planned for each unit of demand
+  memory_reserve: 0.10       # share of memory held back
+
+limits: {{}}                   # most_gpus, usd_per_hour, least_replicas
+"""
+
+
+@click.command("new", epilog="Example: optimise new chat && optimise chat.yaml")
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+def command(name: str, force: bool) -> None:
+    """Write NAME.yaml, a commented case to edit, and its JSON schema beside it."""
+    path = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
+    if path.exists() and not force:
+        raise CaseError([Mistake(str(path), "", "is there already; --force replaces it")])
+    text = TEMPLATE.format(name=path.stem, file=path, schema=SCHEMA_FILE)
+    write(path.with_name(SCHEMA_FILE), schema_text())
+    write(path, text)
+    click.echo(f"wrote {path}; plan it with: optimise {path}")

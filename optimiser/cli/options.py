@@ -1,0 +1,109 @@
+"""Options that commands share, and the way results leave."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from optimiser.cli.main import FORMAT_KEY
+from optimiser.yaml_io import write
+
+if TYPE_CHECKING:
+    from optimiser.case import Case
+    from optimiser.review.review import Review
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+PRESENTERS = {"text": "terminal", "json": "as_json", "markdown": "markdown"}
+
+
+def _remember_format(ctx: click.Context, _: click.Parameter, value: str) -> str:
+    """Lets errors come out in the format that was asked for."""
+    ctx.meta[FORMAT_KEY] = value
+    return value
+
+
+def case_options(command: Command) -> Command:
+    """The case and its overrides."""
+    command = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="FIELD=VALUE",
+        help="Override a field, such as brief.requests_per_s=50. Repeatable; null removes it.",
+    )(command)
+    return click.argument("case_path", metavar="CASE")(command)
+
+
+def output_options(command: Command) -> Command:
+    """The format and place of the result."""
+    command = click.option(
+        "--format",
+        "format_name",
+        type=click.Choice(list(PRESENTERS)),
+        default="text",
+        show_default=True,
+        callback=_remember_format,
+        is_eager=True,
+        help="How to print the result.",
+    )(command)
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        help="Write the result to a file instead of printing it.",
+    )(command)
+
+
+def solver_options(command: Command) -> Command:
+    """The solver and what it may use."""
+    command = click.option(
+        "--solver",
+        "solver_name",
+        type=click.Choice(["cp-sat", "highs", "cbc"]),
+        default="cp-sat",
+        show_default=True,
+        help="Which solver proves the optimum.",
+    )(command)
+    command = click.option(
+        "--time-limit",
+        "time_limit_s",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Stop then, with the best design found and its bound.  [default: none]",
+    )(command)
+    return click.option(
+        "--workers",
+        type=click.IntRange(1, 256),
+        default=1,
+        show_default=True,
+        help="Threads of CP-SAT.",
+    )(command)
+
+
+def load_case(path: str, settings: tuple[str, ...]) -> "Case":
+    """The case at a path, or the shipped one of that name; slips of unit are warned of."""
+    from optimiser.case import Case
+    from optimiser.catalogue.load import shipped
+    from optimiser.review.assumptions import warnings
+
+    place = Path(path)
+    if not place.exists() and place.suffix in ("", ".yaml"):
+        example = shipped("cases") / place.with_suffix(".yaml").name
+        if example.is_file() and place.parent.name in ("", "cases"):
+            place = example
+    case = Case.load(place, settings)
+    for warning in warnings(case):
+        click.echo(f"warning: {warning}", err=True)
+    return case
+
+
+def emit(review: "Review", format_name: str, output: Path | None) -> None:
+    """Print a review, or write it whole to a file."""
+    presenter = import_module(f"optimiser.review.{PRESENTERS[format_name]}")
+    text: str = presenter.render(review)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write(output, click.unstyle(text))

@@ -1,0 +1,212 @@
+"""Every configuration that a case allows with what the engine says of each, or why it is out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimiser.case import Case
+from optimiser.catalogue.formats import CACHE_FORMATS, WEIGHT_FORMATS
+from optimiser.engine import memory
+from optimiser.engine.replicas import Floats, Ints, Lengths, Replicas
+from optimiser.engine.roofline import decode_step_s, prefill_s
+from optimiser.engine.serving import largest_batch_where, request_replica_s
+from optimiser.errors import CaseError, Mistake
+from optimiser.planning.design import Configuration
+from optimiser.units import TOLERANCE, bytes_of_gb, s_of_ms
+
+LARGEST_NEED = 1e9
+"""Replicas beyond which a demand is refused: whole-number arithmetic must stay in 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A demand on replicas that falls, convexly, as the batch grows."""
+
+    name: str
+    """Prefix of its rows in the program: `capacity` or `concurrency`."""
+    field: str
+    """Field of the case that asks for it."""
+    replicas: Callable[[Ints, Ints], Floats]
+    """Replicas needed, not rounded, of configurations (by index) at a batch."""
+
+    def whole(self, index: Ints, batch: Ints) -> Ints:
+        """Whole replicas needed, boundary included."""
+        return np.ceil(self.replicas(index, batch) * (1 - TOLERANCE)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The configurations of a case as the program sees them: bounds and needs, by index."""
+
+    case: Case
+    configurations: tuple[Configuration, ...]
+    excluded: tuple[tuple[str, str], ...]
+    """Combinations left out: what, and why."""
+    engine: Replicas
+    lengths: Lengths
+    price_nano_usd: Ints
+    """Price of one replica for an hour, whole nano-dollars, shape (n_configurations,)."""
+    batch_by_memory: Ints
+    """Largest batch that fits, up to the case's own limit; 0 where nothing fits."""
+    batch_by_tpot: Ints
+    """Largest batch within the TPOT target, up to the case's own limit; 0 where none is."""
+    within_ttft: NDArray[np.bool_]
+    """Whether the prefill alone meets the TTFT target."""
+    needs: tuple[Need, ...]
+
+    def __len__(self) -> int:
+        return len(self.configurations)
+
+    @property
+    def tensor_parallel(self) -> Ints:
+        """GPUs of one replica, shape (n_configurations,)."""
+        return np.array([c.tensor_parallel for c in self.configurations], dtype=np.int64)
+
+    @property
+    def largest_batch(self) -> Ints:
+        """Largest batch that complies, 0 where none does."""
+        batch = np.minimum(self.batch_by_memory, self.batch_by_tpot)
+        return np.where(self.within_ttft, batch, 0)
+
+    def fewest_replicas(self, batch: Ints) -> Ints:
+        """Fewest replicas that meet every need at a batch (0 counts as 1)."""
+        index = np.arange(len(self))
+        at = np.maximum(batch, 1)
+        least = np.full(len(self), self.case.limits.least_replicas or 1, dtype=np.int64)
+        for need in self.needs:
+            least = np.maximum(least, need.whole(index, at))
+        return least
+
+    def only(self, index: Ints) -> "Space":
+        """The space of some of the configurations."""
+        return _space(self.case, [self.configurations[i] for i in index], self.excluded)
+
+    def relaxed(self, fields: frozenset[str]) -> "Space":
+        """The space without the requirements of some fields of the case."""
+        most = self.case.levers.batch.most
+        everywhere = np.full(len(self), most, dtype=np.int64)
+        traffic = f"brief.{self.case.brief.traffic_field}" in fields
+        return replace(
+            self,
+            batch_by_memory=everywhere if "hardware.gpus" in fields else self.batch_by_memory,
+            batch_by_tpot=everywhere if "brief.tpot_target_ms" in fields else self.batch_by_tpot,
+            within_ttft=self.within_ttft | ("brief.ttft_target_s" in fields),
+            needs=() if traffic else self.needs,
+        )
+
+
+def configurations(case: Case) -> Space:
+    """Every combination of the levers, GPUs and tensor-parallel sizes that the case allows.
+
+    Raises CaseError where no combination is legal, or where the demand is too large to count.
+    """
+    legal: list[Configuration] = []
+    excluded: dict[str, str] = {}
+    for gpu, size in product(case.hardware.gpus, case.levers.tensor_parallel):
+        for heads in case.kv_heads:
+            reason = why_illegal(case.model.attention_heads, heads, size)
+            if reason:
+                excluded[f"tensor_parallel {size} with {heads} KV heads"] = reason
+                continue
+            legal += [
+                Configuration(weights, cache, heads, gpu, size)
+                for weights, cache in product(case.levers.weights, case.levers.kv_cache)
+            ]
+    if not legal:
+        sizes = [
+            size
+            for size in range(1, min(case.model.attention_heads, 64) + 1)
+            if any(not why_illegal(case.model.attention_heads, h, size) for h in case.kv_heads)
+        ]
+        reasons = "; ".join(dict.fromkeys(excluded.values()))
+        message = f"{reasons}; legal: {', '.join(map(str, sizes))}"
+        field = "levers.tensor_parallel"
+        raise CaseError([Mistake(case.where(field), field, message)])
+    return _space(case, legal, tuple(excluded.items()))
+
+
+def why_illegal(attention_heads: int, kv_heads: int, tensor_parallel: int) -> str | None:
+    """Why a tensor-parallel size cannot split the heads, or None where it can."""
+    if attention_heads % tensor_parallel:
+        return f"{tensor_parallel} does not divide {attention_heads} attention heads"
+    if kv_heads % tensor_parallel and tensor_parallel % kv_heads:
+        return f"{tensor_parallel} neither divides {kv_heads} KV heads nor is divided by them"
+    return None
+
+
+def _space(
+    case: Case, chosen: Sequence[Configuration], excluded: tuple[tuple[str, str], ...]
+) -> Space:
+    engine = _columns(case, chosen)
+    lengths = Lengths(case.brief.prompt_tokens, case.brief.answer_tokens)
+    most = case.levers.batch.most
+    step_limit_s = s_of_ms(case.brief.tpot_target_ms) * (1 + TOLERANCE)
+    prices = {gpu.name: case.nano_usd_per_gpu_hour(gpu) for gpu in case.hardware.gpus}
+    space = Space(
+        case=case,
+        configurations=tuple(chosen),
+        excluded=excluded,
+        engine=engine,
+        lengths=lengths,
+        price_nano_usd=np.array(
+            [prices[c.gpu.name] * c.tensor_parallel for c in chosen], dtype=np.int64
+        ),
+        batch_by_memory=memory.largest_batch(engine, lengths, most),
+        batch_by_tpot=largest_batch_where(
+            lambda batch: decode_step_s(engine, lengths, batch) <= step_limit_s, len(chosen), most
+        ),
+        within_ttft=prefill_s(engine, lengths) <= case.brief.ttft_target_s * (1 + TOLERANCE),
+        needs=tuple(_needs(case, engine, lengths)),
+    )
+    _refuse_uncountable(space)
+    return space
+
+
+def _needs(case: Case, engine: Replicas, lengths: Lengths) -> list[Need]:
+    demand = case.brief.rate * case.assumptions.headroom
+    field = f"brief.{case.brief.traffic_field}"
+
+    def capacity(index: Ints, batch: Ints) -> Floats:
+        return demand * request_replica_s(engine.rows(index), lengths, batch)
+
+    needs = [Need("capacity", field, capacity)]
+    users = case.brief.concurrent_users
+    if users is not None:
+        needs.append(Need("concurrency", field, lambda index, batch: users / (batch + 0.0 * index)))
+    return needs
+
+
+def _columns(case: Case, chosen: Sequence[Configuration]) -> Replicas:
+    model, assumptions = case.model, case.assumptions
+    weights = np.array([WEIGHT_FORMATS[c.weights].bytes_per_number for c in chosen])
+    cache = np.array([CACHE_FORMATS[c.kv_cache].bytes_per_number for c in chosen])
+    heads = np.array([c.kv_heads for c in chosen], dtype=np.int64)
+    shards = np.array([c.tensor_parallel for c in chosen], dtype=np.int64)
+    capacity = np.array([c.gpu.capacity_bytes for c in chosen])
+    bandwidth = np.array([bytes_of_gb(c.gpu.bandwidth_gb_per_s) for c in chosen])
+    peak = np.array([c.gpu.flops_per_s(WEIGHT_FORMATS[c.weights]) or 0.0 for c in chosen])
+    return Replicas(
+        weight_bytes=memory.weight_bytes(model.params, weights, shards),
+        kv_bytes_per_token=memory.kv_bytes_per_token(
+            model.layers, heads, model.head_dim, cache, shards
+        ),
+        usable_bytes=capacity * (1 - assumptions.memory_reserve),
+        bytes_per_s=bandwidth * assumptions.efficiency,
+        flops_per_token=2 * model.params / shards,
+        flops_per_s=peak * assumptions.efficiency,
+    )
+
+
+def _refuse_uncountable(space: Space) -> None:
+    """Refuse a demand whose replicas or dollars would not fit whole-number arithmetic."""
+    every = np.arange(len(space))
+    one = np.ones(len(space), dtype=np.int64)
+    most = max(float(need.replicas(every, one).max()) for need in space.needs)
+    if most > LARGEST_NEED or most * float(space.price_nano_usd.max()) > 2**61:
+        case = space.case
+        field = f"brief.{case.brief.traffic_field}"
+        message = f"a demand for {most:.3g} replicas is too large to plan exactly"
+        raise CaseError([Mistake(case.where(field), field, message)])

@@ -1,0 +1,61 @@
+"""The order among designs of equal cost: total, so that one case always gives one design."""
+
+import math
+from collections.abc import Iterator
+
+import pulp
+
+from optimiser.catalogue.formats import CACHE_FORMATS, WEIGHT_FORMATS
+from optimiser.planning.design import Configuration
+from optimiser.planning.program import Program
+
+OWN_BITS = 16
+"""Bits of the numbers that models are published in."""
+
+
+def preferences(program: Program) -> Iterator[tuple[str, list[tuple[pulp.LpVariable, float]]]]:
+    """Objectives to minimise in turn once the cost is settled, less those that cannot differ.
+
+    Least change to the model first (KV heads, then weight bits, then cache bits), fewest GPUs,
+    smallest tensor parallel, largest batch, and at last the GPU's name and the catalogue's order
+    of formats, so that no two designs tie.
+    """
+    configurations = program.space.configurations
+    own = program.space.case.model.kv_heads
+    changes = _ranks([_change(c, own) for c in configurations])
+    names = _ranks([_name(c) for c in configurations])
+    sizes = [c.tensor_parallel for c in configurations]
+    if any(changes):
+        yield "least change", _weighted(program, changes)
+    if len(program.groups) > 1:
+        yield "fewest GPUs", [(g.replicas, g.tensor_parallel) for g in program.groups]
+        yield "smallest tensor parallel", _weighted(program, sizes)
+    yield "largest batch", [(program.batch, -1)]
+    if any(names):
+        yield "name", _weighted(program, names)
+
+
+def _weighted(program: Program, weights: list[int]) -> list[tuple[pulp.LpVariable, float]]:
+    return [(use, weight) for use, weight in zip(program.use, weights, strict=True) if weight]
+
+
+def _change(configuration: Configuration, own_kv_heads: int) -> tuple[float, float, float]:
+    steps = abs(math.log2(own_kv_heads / configuration.kv_heads))
+    weights = WEIGHT_FORMATS[configuration.weights].bits
+    cache = CACHE_FORMATS[configuration.kv_cache].bits
+    return steps, max(0.0, OWN_BITS - weights), max(0.0, OWN_BITS - cache)
+
+
+def _name(configuration: Configuration) -> tuple[str, int, int, int]:
+    return (
+        configuration.gpu.name,
+        list(WEIGHT_FORMATS).index(configuration.weights),
+        list(CACHE_FORMATS).index(configuration.kv_cache),
+        -configuration.kv_heads,
+    )
+
+
+def _ranks(keys: list[tuple[float, float, float]] | list[tuple[str, int, int, int]]) -> list[int]:
+    """Each key's place among the distinct keys, from 0."""
+    place = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    return [place[key] for key in keys]

@@ -1,0 +1,280 @@
+"""The mixed-integer program of a case: lever choices, batch and replicas, rows that quote the case.
+
+With one workload the program is
+
+    minimise    Σ price[k] · replicas[k]                    k: a GPU type and tensor-parallel size
+    choose_one  Σ use[d] = 1                                d: a configuration
+    weights[q] = Σ use[d] over the d with weights q, and so for every lever
+    memory_k    batch[k] ≤ Σ batch by memory(d) · use[d]
+    tpot_k      batch[k] ≤ Σ batch by TPOT(d) · use[d]
+    ttft        Σ use[d] = 0 over the d whose prefill is too slow
+    capacity_k  q · replicas[k] + p · batch[k] ≥ Σ least(d) · use[d]
+
+where least(d) is the least of q · N_d(b) + p · b over the batches that fit. Each capacity row is a
+line under the whole points (b, N_d(b)) of every configuration at once: one slope -p/q, one height
+for each configuration. A row whose slope is an edge of d's lower convex hull holds d to its exact
+whole need there; all coefficients are whole, so no solver rounds anything.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pulp
+
+from optimiser.engine.replicas import Ints
+from optimiser.planning.configurations import Need, Space
+from optimiser.planning.cuts import hull_edge, line_heights
+from optimiser.planning.design import Design
+from optimiser.units import TOLERANCE, nano_usd, usd
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The configurations of one GPU type and tensor-parallel size: one price a replica."""
+
+    label: str
+    members: Ints
+    """Their indices in the space."""
+    price_nano_usd: int
+    tensor_parallel: int
+    replicas: pulp.LpVariable
+    batch: pulp.LpVariable
+
+
+@dataclass(slots=True)
+class Program:
+    """The program of a space: a named PuLP problem, and how its values read as a design."""
+
+    space: Space
+    problem: pulp.LpProblem
+    use: tuple[pulp.LpVariable, ...]
+    batch: pulp.LpVariable
+    replicas: pulp.LpVariable
+    groups: tuple[Group, ...]
+    group_of: Ints
+    quotes: dict[str, str] = field(default_factory=dict)
+    """Row name to the field of the case that it stands for."""
+    cuts: set[tuple[str, int, int, int]] = field(default_factory=set)
+    """Need, group and slope of the lines that are in."""
+
+    def design(self, values: dict[str, int]) -> tuple[int, Design]:
+        """The configuration index and the design that the variables' values stand for."""
+        chosen = next(i for i, variable in enumerate(self.use) if values[variable.name])
+        group = self.groups[self.group_of[chosen]]
+        batch, replicas = values[group.batch.name], values[group.replicas.name]
+        return chosen, Design(self.space.configurations[chosen], batch, replicas)
+
+    def minimise(self, terms: Iterable[tuple[pulp.LpVariable, float]]) -> None:
+        """Replace the objective."""
+        self.problem.setObjective(pulp.LpAffineExpression(list(terms)))
+
+    def hold(self, name: str, terms: Iterable[tuple[pulp.LpVariable, float]], value: int) -> None:
+        """Hold an objective that has been minimised to its value."""
+        whole = [(variable, int(coefficient)) for variable, coefficient in terms]
+        self.row(f"settled_{_legal(name)}", whole, pulp.LpConstraintLE, value)
+
+    def cost_terms(self) -> list[tuple[pulp.LpVariable, float]]:
+        """The cost, dollars per hour."""
+        return [(group.replicas, usd(group.price_nano_usd)) for group in self.groups]
+
+    def row(
+        self,
+        name: str,
+        terms: Iterable[tuple[pulp.LpVariable, int]],
+        sense: int,
+        right: int,
+        quote: str = "",
+    ) -> None:
+        """Add a row of whole coefficients; `quote` is the case's field that it stands for."""
+        expression = pulp.LpAffineExpression([(v, c) for v, c in terms if c])
+        self.problem.addConstraint(pulp.LpConstraint(expression, sense, name, right))
+        if quote:
+            self.quotes[name] = quote
+
+    def cut(self, need: Need, chosen: int, batch: int) -> bool:
+        """Add the line that holds a configuration to its whole need at a batch.
+
+        The line lies under the points of the whole group. Returns False where it is in already.
+        """
+        most = int(self.space.batch_by_memory[chosen])
+        batches = np.arange(1, most + 1)
+        needed = need.whole(np.full(most, chosen), batches)
+        q, p = hull_edge(needed, batch - 1)
+        k = int(self.group_of[chosen])
+        key = (need.name, k, q, p)
+        if key in self.cuts:
+            return False
+        self.cuts.add(key)
+        group = self.groups[k]
+        heights = line_heights(self.space, need, group.members, q, p)
+        heights[group.members == chosen] = (q * needed + p * batches).min()
+        terms = [(group.replicas, q), (group.batch, p)]
+        terms += [(self.use[d], -int(h)) for d, h in zip(group.members, heights, strict=True)]
+        self.row(f"{need.name}_{group.label}_{q}_{p}", terms, pulp.LpConstraintGE, 0, need.field)
+        return True
+
+
+def build(space: Space) -> Program:
+    """The cost program of a space, with one line under each group's need and one at its best."""
+    problem = pulp.LpProblem(_legal(space.case.name), pulp.LpMinimize)
+    use = tuple(
+        problem.add_variable(f"use_{d}_{_legal(c.label)}", cat=pulp.LpBinary)
+        for d, c in enumerate(space.configurations)
+    )
+    groups, group_of = _groups(problem, space)
+    most_batch = space.case.levers.batch.most
+    most_replicas = max(group.replicas.upBound for group in groups)
+    program = Program(
+        space=space,
+        problem=problem,
+        use=use,
+        batch=problem.add_variable("batch", 1, most_batch, cat=pulp.LpInteger),
+        replicas=problem.add_variable("replicas", 1, most_replicas, cat=pulp.LpInteger),
+        groups=groups,
+        group_of=group_of,
+    )
+    program.minimise(program.cost_terms())
+    _choices(program)
+    _latency_and_memory(program)
+    _limits(program)
+    _first_cuts(program)
+    return program
+
+
+def _groups(problem: pulp.LpProblem, space: Space) -> tuple[tuple[Group, ...], Ints]:
+    every = np.arange(len(space))
+    alone = np.ones(len(space), dtype=np.int64)
+    most = space.fewest_replicas(alone)
+    keys = [(c.gpu.name, c.tensor_parallel) for c in space.configurations]
+    order = {key: k for k, key in enumerate(dict.fromkeys(keys))}
+    group_of = np.array([order[key] for key in keys], dtype=np.int64)
+    most_batch = space.case.levers.batch.most
+    groups = []
+    for (gpu, size), k in order.items():
+        members = every[group_of == k]
+        label = _legal(f"{k}_{gpu}_tp{size}")
+        # no design needs more replicas than one that serves a single sequence at a time
+        top = int(most[members].max())
+        groups.append(
+            Group(
+                label=label,
+                members=members,
+                price_nano_usd=int(space.price_nano_usd[members[0]]),
+                tensor_parallel=size,
+                replicas=problem.add_variable(f"replicas_{label}", 0, top, cat=pulp.LpInteger),
+                batch=problem.add_variable(f"batch_{label}", 0, most_batch, cat=pulp.LpInteger),
+            )
+        )
+    return tuple(groups), group_of
+
+
+def _choices(program: Program) -> None:
+    """One configuration, the levers that it fixes, and the totals of batch and replicas."""
+    configurations = program.space.configurations
+    program.row("choose_one", [(use, 1) for use in program.use], pulp.LpConstraintEQ, 1)
+    levers: dict[str, Callable[[int], object]] = {
+        "weights": lambda d: configurations[d].weights,
+        "kv_cache": lambda d: configurations[d].kv_cache,
+        "kv_heads": lambda d: configurations[d].kv_heads,
+        "gpu": lambda d: configurations[d].gpu.name,
+        "tensor_parallel": lambda d: configurations[d].tensor_parallel,
+    }
+    for lever, value_of in levers.items():
+        users: dict[object, list[pulp.LpVariable]] = {}
+        for d, use in enumerate(program.use):
+            users.setdefault(value_of(d), []).append(use)
+        for i, (value, uses) in enumerate(users.items()):
+            name = f"{lever}_{i}_{_legal(str(value))}"
+            chosen = program.problem.add_variable(name, cat=pulp.LpBinary)
+            terms = [(chosen, -1), *((use, 1) for use in uses)]
+            program.row(f"choice_{name}", terms, pulp.LpConstraintEQ, 0)
+    for total, parts in (
+        (program.batch, [group.batch for group in program.groups]),
+        (program.replicas, [group.replicas for group in program.groups]),
+    ):
+        terms = [(total, -1), *((part, 1) for part in parts)]
+        program.row(f"total_{total.name}", terms, pulp.LpConstraintEQ, 0)
+
+
+def _latency_and_memory(program: Program) -> None:
+    space = program.space
+    for group in program.groups:
+        uses = [(program.use[d], d) for d in group.members]
+        running = [(group.batch, 1), *((use, -1) for use, _ in uses)]
+        program.row(f"running_{group.label}", running, pulp.LpConstraintGE, 0)
+        for name, bounds, quote in (
+            ("memory", space.batch_by_memory, "hardware.gpus"),
+            ("tpot", space.batch_by_tpot, "brief.tpot_target_ms"),
+        ):
+            terms = [(group.batch, 1), *((use, -int(bounds[d])) for use, d in uses)]
+            program.row(f"{name}_{group.label}", terms, pulp.LpConstraintLE, 0, quote)
+    slow = [(program.use[d], 1) for d in np.flatnonzero(~space.within_ttft)]
+    if slow:
+        program.row("ttft", slow, pulp.LpConstraintLE, 0, "brief.ttft_target_s")
+
+
+def _limits(program: Program) -> None:
+    limits = program.space.case.limits
+    if limits.most_gpus is not None:
+        terms = [(group.replicas, group.tensor_parallel) for group in program.groups]
+        field_name = "limits.most_gpus"
+        program.row("limit_most_gpus", terms, pulp.LpConstraintLE, limits.most_gpus, field_name)
+    if limits.usd_per_hour is not None:
+        _cost_row(program, "limit_usd_per_hour", _budget_nano_usd(limits.usd_per_hour))
+    if limits.least_replicas is not None:
+        for group in program.groups:
+            terms = [(group.replicas, 1)]
+            terms += [(program.use[d], -limits.least_replicas) for d in group.members]
+            program.row(f"limit_least_{group.label}", terms, pulp.LpConstraintGE, 0)
+
+
+def _budget_nano_usd(usd_per_hour: float) -> int:
+    """A budget in whole nano-dollars, boundary included."""
+    return math.floor(nano_usd(usd_per_hour) * (1 + TOLERANCE))
+
+
+def _cost_row(program: Program, name: str, most_nano_usd: int) -> None:
+    """Cost at most so many nano-dollars, in the largest whole unit that all prices share."""
+    prices = [group.price_nano_usd for group in program.groups]
+    step = math.gcd(*prices)
+    terms = [(g.replicas, price // step) for g, price in zip(program.groups, prices, strict=True)]
+    program.row(name, terms, pulp.LpConstraintLE, most_nano_usd // step)
+
+
+def settle(program: Program, nano_usd_per_hour: int) -> None:
+    """Hold the cost to what the cost program proved least."""
+    _cost_row(program, "settled_cost", nano_usd_per_hour)
+
+
+def _first_cuts(program: Program) -> None:
+    """For each group: the level line of its largest batches, and the edge of its most promising."""
+    space = program.space
+    allowed = space.largest_batch
+    at = np.maximum(allowed, 1)
+    every = np.arange(len(space))
+    for need in space.needs:
+        promise = np.where(allowed > 0, need.replicas(every, at), np.inf)
+        for k, group in enumerate(program.groups):
+            _level_line(program, need, k)
+            best = int(group.members[np.argmin(promise[group.members])])
+            if allowed[best] > 0:
+                program.cut(need, best, int(allowed[best]))
+
+
+def _level_line(program: Program, need: Need, k: int) -> None:
+    """The need at the largest batch that fits: what no smaller batch can undercut."""
+    group = program.groups[k]
+    most = program.space.batch_by_memory[group.members]
+    heights = np.where(most > 0, need.whole(group.members, np.maximum(most, 1)), 0)
+    terms = [(group.replicas, 1)]
+    terms += [(program.use[d], -int(h)) for d, h in zip(group.members, heights, strict=True)]
+    program.cuts.add((need.name, k, 1, 0))
+    program.row(f"{need.name}_{group.label}_1_0", terms, pulp.LpConstraintGE, 0, need.field)
+
+
+def _legal(name: str) -> str:
+    """A name that every LP reader takes."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "_", name)

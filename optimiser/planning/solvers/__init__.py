@@ -1,0 +1,1 @@
+"""Solvers: one module each, one protocol, imported when asked for."""

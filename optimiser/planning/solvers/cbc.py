@@ -1,0 +1,54 @@
+"""CBC through PuLP, which ships it; its bound is read from its log."""
+
+import re
+import tempfile
+from pathlib import Path
+
+import pulp
+
+from optimiser.errors import SolverError
+from optimiser.planning.solvers.base import Limits, Solution, Status
+from optimiser.planning.solvers.milp import solve_scaled
+
+_BOUND = re.compile(r"^Lower bound:\s+(-?[0-9.e+]+)", re.MULTILINE)
+_FINISHED = re.compile(r"^Result - Optimal solution found", re.MULTILINE)
+
+
+def solve(problem: pulp.LpProblem, limits: Limits) -> Solution:
+    """Minimise a program whose rows are whole. Raises SolverError where CBC fails."""
+    return solve_scaled(problem, lambda: _run(problem, limits))
+
+
+def _run(problem: pulp.LpProblem, limits: Limits) -> tuple[Status, float | None]:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "cbc.log"
+        command = pulp.COIN_CMD(
+            path=pulp.PULP_CBC_CMD.pulp_cbc_path,
+            msg=False,
+            gapRel=0.0,
+            gapAbs=0.0,
+            timeLimit=limits.seconds,
+            logPath=str(log),
+            options=["integerT 1e-9", "primalT 1e-9"],
+        )
+        command.tmpDir = folder
+        if not command.available():
+            raise SolverError("CBC is not available: PuLP ships none for this platform")
+        try:
+            problem.solve(command)
+        except pulp.PulpSolverError as error:
+            raise SolverError(f"CBC failed: {error}") from error
+        said = log.read_text(errors="replace") if log.exists() else ""
+    return _outcome(problem, said)
+
+
+def _outcome(problem: pulp.LpProblem, said: str) -> tuple[Status, float | None]:
+    """Status and bound; the log has the last word, since PuLP calls a time-out optimal."""
+    if problem.sol_status == pulp.LpSolutionInfeasible:
+        return Status.INFEASIBLE, None
+    if problem.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
+        return Status.UNDECIDED, None
+    if _FINISHED.search(said):
+        return Status.OPTIMAL, pulp.value(problem.objective)
+    found = _BOUND.search(said)
+    return Status.FEASIBLE, float(found.group(1)) if found else None

@@ -1,0 +1,56 @@
+"""HiGHS through PuLP, with its gaps set to zero."""
+
+import os
+import sys
+from functools import cache
+
+import highspy
+import pulp
+
+from optimiser.errors import SolverError
+from optimiser.planning.solvers.base import Limits, Solution, Status
+from optimiser.planning.solvers.milp import solve_scaled
+
+
+def solve(problem: pulp.LpProblem, limits: Limits) -> Solution:
+    """Minimise a program whose rows are whole. Raises SolverError where HiGHS fails."""
+    return solve_scaled(problem, lambda: _run(problem, limits))
+
+
+def _run(problem: pulp.LpProblem, limits: Limits) -> tuple[Status, float | None]:
+    _swallow_banner()
+    command = pulp.HiGHS(
+        msg=False,
+        gapRel=0.0,
+        gapAbs=0.0,
+        threads=1,  # HiGHS wants one number of threads for the whole process
+        timeLimit=limits.seconds,
+        presolve="off",  # the relaxation is tight: presolve takes forty times the solve
+        mip_feasibility_tolerance=1e-9,
+        primal_feasibility_tolerance=1e-9,
+    )
+    try:
+        problem.solve(command)
+    except pulp.PulpSolverError as error:
+        raise SolverError(f"HiGHS failed: {error}") from error
+    info = problem.solverModel.getInfo()
+    statuses = {
+        pulp.LpSolutionOptimal: Status.OPTIMAL,
+        pulp.LpSolutionIntegerFeasible: Status.FEASIBLE,
+        pulp.LpSolutionInfeasible: Status.INFEASIBLE,
+    }
+    return statuses.get(problem.sol_status, Status.UNDECIDED), info.mip_dual_bound
+
+
+@cache
+def _swallow_banner() -> None:
+    """HiGHS prints a banner to stdout when first constructed, whatever its options say."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        highspy.Highs()  # type: ignore[no-untyped-call]
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)

@@ -1,0 +1,278 @@
+"""The independent check: a design recomputed in plain scalar code, requirement by requirement.
+
+Nothing here is shared with the engine, the program or the solvers, so that an error in any of them
+shows as a failed verdict. The formulas are the page's, steps 2 to 6.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from optimiser.case import Case
+from optimiser.catalogue.formats import CACHE_FORMATS, WEIGHT_FORMATS
+from optimiser.planning.design import Design
+from optimiser.units import (
+    BYTES_PER_MIB,
+    S_PER_HOUR,
+    TOKENS_PER_MILLION,
+    at_least,
+    at_most,
+    bytes_of_gb,
+    gb,
+    ms,
+    s_of_ms,
+    usd,
+    usd_per_month,
+)
+
+Bottleneck = Literal[
+    "weight_reads", "kv_reads", "decode_compute", "prefill_compute", "memory_capacity"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One requirement of the case against what the design does."""
+
+    requirement: str
+    """Field of the case that asks for it."""
+    required: float
+    actual: float
+    unit: str
+    upper: bool
+    """Whether `required` is an upper limit (else a lower one)."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the requirement is met, boundary included."""
+        return (at_most if self.upper else at_least)(self.actual, self.required)
+
+    @property
+    def margin_frac(self) -> float:
+        """Spare ÷ required: positive where the requirement holds with room."""
+        spare = self.required - self.actual if self.upper else self.actual - self.required
+        return spare / self.required
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a design does and costs."""
+
+    ttft_ms: float
+    tpot_ms: float
+    usd_per_million_answer_tokens: float
+    usd_per_thousand_requests: float
+    usd_per_hour: float
+    usd_per_month: float
+    requests_per_s_per_replica: float
+    in_flight: float
+    """Requests in the system by Little's law, at the rate without headroom."""
+    largest_batch_that_fits: int
+    """By memory alone, not capped by the case's own limit."""
+    weight_gb: float
+    """Weights of one replica."""
+    kv_gb_per_request: float
+    """KV cache of one finished request on one replica."""
+    bottleneck: Bottleneck
+    kv_mib_per_token: float
+    tpot_alone_ms: float
+    """Decode step with one sequence."""
+    prefill_tflop: float
+    prefill_bound: Literal["compute", "memory"]
+    answer_tokens_per_s_per_replica: float
+    time_in_system_s: float
+    weight_read_gb_per_step: float
+    kv_read_gb_per_step: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Every requirement checked, and the figures behind the checks."""
+
+    checks: tuple[Check, ...]
+    figures: Figures
+
+    @property
+    def complies(self) -> bool:
+        """Whether every requirement holds."""
+        return all(check.holds for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replica:
+    """One replica of a design in plain numbers, per GPU."""
+
+    weight_bytes: float
+    kv_bytes_per_token: float
+    usable_bytes: float
+    bytes_per_s: float
+    flops_per_token: float
+    flops_per_s: float
+    prompt: int
+    answer: int
+
+    def kv_read_bytes(self, batch: int) -> float:
+        return batch * (self.prompt + self.answer / 2) * self.kv_bytes_per_token
+
+    def decode_compute_s(self, batch: int) -> float:
+        return self.flops_per_token * batch / self.flops_per_s
+
+    def step_s(self, batch: int) -> float:
+        read_s = (self.weight_bytes + self.kv_read_bytes(batch)) / self.bytes_per_s
+        return max(self.decode_compute_s(batch), read_s)
+
+    @property
+    def prefill_compute_s(self) -> float:
+        return self.flops_per_token * self.prompt / self.flops_per_s
+
+    @property
+    def prefill_read_s(self) -> float:
+        return self.weight_bytes / self.bytes_per_s
+
+    @property
+    def prefill_s(self) -> float:
+        return max(self.prefill_compute_s, self.prefill_read_s)
+
+    @property
+    def kv_bytes_per_request(self) -> float:
+        return (self.prompt + self.answer) * self.kv_bytes_per_token
+
+    def memory_bytes(self, batch: int) -> float:
+        return self.weight_bytes + batch * self.kv_bytes_per_request
+
+    @property
+    def largest_batch(self) -> int:
+        spare = self.usable_bytes - self.weight_bytes
+        batch = max(0, math.floor(spare / self.kv_bytes_per_request))
+        while at_most(self.memory_bytes(batch + 1), self.usable_bytes):
+            batch += 1
+        return batch
+
+
+def verify(case: Case, design: Design) -> Verdict:
+    """Recompute a design and check it against every requirement of the case."""
+    replica = _replica(case, design)
+    figures = _figures(case, design, replica)
+    return Verdict(tuple(_checks(case, design, replica, figures)), figures)
+
+
+def _replica(case: Case, design: Design) -> _Replica:
+    model, chosen, assumptions = case.model, design.configuration, case.assumptions
+    shards = chosen.tensor_parallel
+    weights, cache = WEIGHT_FORMATS[chosen.weights], CACHE_FORMATS[chosen.kv_cache]
+    heads_per_gpu = chosen.kv_heads / min(shards, chosen.kv_heads)
+    numbers_per_token = 2 * model.layers * heads_per_gpu * model.head_dim
+    peak = chosen.gpu.flops_per_s(weights) or 0.0
+    return _Replica(
+        weight_bytes=model.params * weights.bytes_per_number / shards,
+        kv_bytes_per_token=numbers_per_token * cache.bytes_per_number,
+        usable_bytes=chosen.gpu.capacity_bytes * (1 - assumptions.memory_reserve),
+        bytes_per_s=bytes_of_gb(chosen.gpu.bandwidth_gb_per_s) * assumptions.efficiency,
+        flops_per_token=2 * model.params / shards,
+        flops_per_s=peak * assumptions.efficiency,
+        prompt=case.brief.prompt_tokens,
+        answer=case.brief.answer_tokens,
+    )
+
+
+def _checks(case: Case, design: Design, replica: _Replica, figures: Figures) -> list[Check]:
+    brief, limits = case.brief, case.limits
+    used_gb = gb(replica.memory_bytes(design.batch))
+    capacity = design.replicas * figures.requests_per_s_per_replica
+    ttft_s = replica.prefill_s
+    checks = [
+        Check("hardware.gpus", gb(replica.usable_bytes), used_gb, "GB per GPU", upper=True),
+        Check("brief.ttft_target_s", brief.ttft_target_s, ttft_s, "s", upper=True),
+        Check("brief.tpot_target_ms", brief.tpot_target_ms, figures.tpot_ms, "ms", upper=True),
+        Check(
+            "brief.requests_per_s",
+            brief.rate * case.assumptions.headroom,
+            capacity,
+            "requests/s",
+            upper=False,
+        ),
+    ]
+    if brief.concurrent_users is not None:
+        slots = float(design.replicas * design.batch)
+        users = brief.concurrent_users
+        checks.append(Check("brief.concurrent_users", users, slots, "sequences", upper=False))
+    if limits.most_gpus is not None:
+        gpus, most = float(design.gpus), float(limits.most_gpus)
+        checks.append(Check("limits.most_gpus", most, gpus, "GPUs", upper=True))
+    if limits.usd_per_hour is not None:
+        budget = limits.usd_per_hour
+        checks.append(Check("limits.usd_per_hour", budget, figures.usd_per_hour, "$/h", upper=True))
+    if limits.least_replicas is not None:
+        least, replicas = float(limits.least_replicas), float(design.replicas)
+        checks.append(Check("limits.least_replicas", least, replicas, "replicas", upper=False))
+    most = case.levers.batch.most
+    if design.batch > most:
+        batch = float(design.batch)
+        checks.append(Check("levers.batch.most", float(most), batch, "sequences", upper=True))
+    return checks
+
+
+def _figures(case: Case, design: Design, replica: _Replica) -> Figures:
+    brief, chosen = case.brief, design.configuration
+    step_s = replica.step_s(design.batch)
+    request_s = brief.answer_tokens * step_s / design.batch + replica.prefill_s
+    time_in_system_s = replica.prefill_s + brief.answer_tokens * step_s
+    price = usd(case.nano_usd_per_gpu_hour(chosen.gpu) * design.gpus)
+    requests_per_hour = brief.rate * S_PER_HOUR
+    shards = chosen.tensor_parallel
+    return Figures(
+        ttft_ms=ms(replica.prefill_s),
+        tpot_ms=ms(step_s),
+        usd_per_million_answer_tokens=price
+        / (requests_per_hour * brief.answer_tokens)
+        * TOKENS_PER_MILLION,
+        usd_per_thousand_requests=price / requests_per_hour * 1000,
+        usd_per_hour=price,
+        usd_per_month=usd_per_month(price),
+        requests_per_s_per_replica=1 / request_s,
+        in_flight=brief.rate * time_in_system_s,
+        largest_batch_that_fits=replica.largest_batch,
+        weight_gb=gb(replica.weight_bytes * shards),
+        kv_gb_per_request=gb(replica.kv_bytes_per_request * shards),
+        bottleneck=bottleneck(case, design, replica),
+        kv_mib_per_token=replica.kv_bytes_per_token * shards / BYTES_PER_MIB,
+        tpot_alone_ms=ms(replica.step_s(1)),
+        prefill_tflop=2 * case.model.params * brief.prompt_tokens / 1e12,
+        prefill_bound="compute"
+        if replica.prefill_compute_s >= replica.prefill_read_s
+        else "memory",
+        answer_tokens_per_s_per_replica=design.batch / step_s,
+        time_in_system_s=time_in_system_s,
+        weight_read_gb_per_step=gb(replica.weight_bytes * shards),
+        kv_read_gb_per_step=gb(replica.kv_read_bytes(design.batch) * shards),
+    )
+
+
+def bottleneck(case: Case, design: Design, replica: _Replica) -> Bottleneck:
+    """What a replica spends its time on, and so what to change first.
+
+    Of the replica-seconds that one request costs, the larger of prefill and decode decides:
+
+    - `prefill_compute`: prefill takes more than decode, and is bound by arithmetic.
+    - `decode_compute`: decode takes more, and its step is bound by arithmetic.
+    - `kv_reads`: decode takes more, is bound by memory reads, and reads at least as many bytes of
+      KV cache as of weights.
+    - `memory_capacity`: reads of weights take most, and memory is what keeps the batch from
+      growing to share them.
+    - `weight_reads`: reads of weights take most, and something other than memory bounds the batch.
+    """
+    batch = design.batch
+    decode_s = replica.answer * replica.step_s(batch) / batch
+    if replica.prefill_s > decode_s:
+        if replica.prefill_compute_s >= replica.prefill_read_s:
+            return "prefill_compute"
+    else:
+        read_s = (replica.weight_bytes + replica.kv_read_bytes(batch)) / replica.bytes_per_s
+        if replica.decode_compute_s(batch) >= read_s:
+            return "decode_compute"
+        if replica.kv_read_bytes(batch) >= replica.weight_bytes:
+            return "kv_reads"
+    grows = at_most(replica.step_s(batch + 1), s_of_ms(case.brief.tpot_target_ms))
+    if replica.largest_batch <= batch < case.levers.batch.most and grows:
+        return "memory_capacity"
+    return "weight_reads"

@@ -1,0 +1,263 @@
+"""Decides what a review shows: facts and wording for people, keys and values for programs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from optimiser.case import Case
+from optimiser.planning.design import Design
+from optimiser.planning.planner import Infeasible, Planned, Undecided
+from optimiser.planning.verify import Check, Figures, Verdict
+from optimiser.review import assumptions as assumed
+from optimiser.review import data
+from optimiser.review.numbers import count, ms, per_cent, plain, rounded, significant, usd
+from optimiser.studies.levers import LeverRow
+
+BOTTLENECKS = {
+    "weight_reads": "weight reads",
+    "kv_reads": "KV reads",
+    "decode_compute": "decode compute",
+    "prefill_compute": "prefill compute",
+    "memory_capacity": "memory capacity",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One of the page's steps: a title and its facts, each a line."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells under a heading; `ticks` marks each row held or broken where given."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    ticks: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Everything that is shown of a plan, in reading order, and the same for programs."""
+
+    title: str
+    headline: str
+    good: bool
+    steps: tuple[Step, ...]
+    tables: tuple[Table, ...]
+    closing: tuple[str, ...]
+    notes: tuple[str, ...]
+    data: dict[str, Any]
+
+
+def review(outcome: Planned | Infeasible | Undecided, levers: Sequence[LeverRow] = ()) -> Review:
+    """The review of a plan, whatever came of it."""
+    if isinstance(outcome, Planned):
+        return _planned(outcome, levers)
+    if isinstance(outcome, Infeasible):
+        return _infeasible(outcome)
+    return _undecided(outcome)
+
+
+def _planned(planned: Planned, levers: Sequence[LeverRow]) -> Review:
+    case, design, figures = planned.case, planned.design, planned.verdict.figures
+    headline = (
+        f"{count(design.gpus, 'GPU')} · first token {ms(figures.ttft_ms)} · per token "
+        f"{ms(figures.tpot_ms)} · {usd(figures.usd_per_million_answer_tokens)} per 1M answer tokens"
+    )
+    notes = [
+        *(f"default {line}" for line in assumed.defaults(case)),
+        *assumed.assumptions(case, design),
+        *(f"left out: {what}: {why}" for what, why in planned.excluded),
+        *planned.notes,
+    ]
+    return Review(
+        title=f"{case.name} · {case.model.name} on {design.configuration.gpu.name}",
+        headline=headline,
+        good=True,
+        steps=_steps(case, design, figures),
+        tables=(verdict_table(planned.verdict), *_lever_table(levers)),
+        closing=(_next_change(figures, levers), _proof_line(planned)),
+        notes=tuple(notes),
+        data=data.planned(planned, levers),
+    )
+
+
+def _steps(case: Case, design: Design, figures: Figures) -> tuple[Step, ...]:
+    brief, chosen = case.brief, design.configuration
+    asked = (
+        f"{plain(brief.requests_per_s)} req/s"
+        if brief.requests_per_s is not None
+        else f"{plain(brief.concurrent_users or 0)} users ({rounded(brief.rate)} req/s)"
+    )
+    replica = count(chosen.tensor_parallel, "GPU")
+    return (
+        Step(
+            "Brief",
+            (
+                f"{asked} · {brief.prompt_tokens:,}-token prompts · "
+                f"{brief.answer_tokens:,}-token answers",
+                f"first token ≤ {plain(brief.ttft_target_s)} s · per token ≤ "
+                f"{plain(brief.tpot_target_ms)} ms · "
+                f"{rounded(brief.rate * brief.answer_tokens, 4)} answer tokens/s needed",
+            ),
+        ),
+        Step(
+            "Memory",
+            (
+                f"{chosen.label}",
+                f"weights {figures.weight_gb:,.1f} GB · KV cache "
+                f"{significant(figures.kv_mib_per_token)} MiB a token, "
+                f"{significant(figures.kv_gb_per_request, 2)} GB a request · "
+                f"{figures.largest_batch_that_fits:,} requests fit",
+            ),
+        ),
+        Step(
+            "Timeline",
+            (
+                f"first token {ms(figures.ttft_ms)} ({significant(figures.prefill_tflop)} TFLOP, "
+                f"{figures.prefill_bound}-bound) · {ms(figures.tpot_alone_ms)} a token alone",
+            ),
+        ),
+        Step(
+            "Batching",
+            (
+                f"batch {design.batch:,}: {ms(figures.tpot_ms)} a token · "
+                f"{figures.answer_tokens_per_s_per_replica:,.0f} tokens/s and "
+                f"{significant(figures.requests_per_s_per_replica)} req/s a replica",
+                f"a step reads {significant(figures.weight_read_gb_per_step)} GB of weights and "
+                f"{significant(figures.kv_read_gb_per_step)} GB of KV cache",
+            ),
+        ),
+        Step(
+            "Fleet",
+            (
+                f"{count(design.replicas, 'replica')} of {replica} · {rounded(brief.rate)} "
+                f"req/s × {significant(figures.time_in_system_s)} s = "
+                f"{figures.in_flight:,.0f} in flight",
+                f"{usd(figures.usd_per_hour)} an hour · {usd(figures.usd_per_month)} a month · "
+                f"{usd(figures.usd_per_thousand_requests)} per 1,000 requests",
+            ),
+        ),
+    )
+
+
+LABELS = {
+    "hardware.gpus": "Memory",
+    "brief.ttft_target_s": "First token",
+    "brief.tpot_target_ms": "Per token",
+    "brief.requests_per_s": "Requests with headroom",
+    "brief.concurrent_users": "Users at once",
+    "limits.most_gpus": "GPUs",
+    "limits.usd_per_hour": "Budget",
+    "limits.least_replicas": "Replicas",
+    "levers.batch.most": "Batch",
+}
+
+
+def verdict_table(verdict: Verdict) -> Table:
+    """Each requirement: required, actual, margin."""
+    return Table(
+        "Verdict",
+        ("", "required", "actual", "margin"),
+        tuple(_check_row(check) for check in verdict.checks),
+        tuple(check.holds for check in verdict.checks),
+    )
+
+
+def _check_row(check: Check) -> tuple[str, ...]:
+    sign = "≤" if check.upper else "≥"
+    return (
+        LABELS[check.requirement],
+        f"{sign} {significant(check.required, 4)} {check.unit}",
+        f"{significant(check.actual, 4)} {check.unit}",
+        f"{check.margin_frac * 100:+.1f} %",
+    )
+
+
+def _lever_table(levers: Sequence[LeverRow]) -> tuple[Table, ...]:
+    if not levers:
+        return ()
+    rows = tuple(
+        (
+            row.name,
+            f"{row.planned.design.gpus:,}",
+            f"{row.gpus_saved:,}",
+            usd(row.planned.verdict.figures.usd_per_million_answer_tokens),
+            usd(row.usd_saved_per_month),
+        )
+        for row in levers
+    )
+    return (Table("Levers", ("change", "GPUs", "saved", "per 1M", "saved a month"), rows),)
+
+
+def _next_change(figures: Figures, levers: Sequence[LeverRow]) -> str:
+    limited = f"bottleneck: {BOTTLENECKS[figures.bottleneck]}"
+    if not levers:
+        return limited
+    return f"{limited}; best next change: {levers[0].name}, saving " + count(
+        levers[0].gpus_saved, "GPU"
+    )
+
+
+def _proof_line(planned: Planned) -> str:
+    proof = planned.proof
+    work = (
+        f"{proof.solver}, {count(proof.rounds, 'round')}, "
+        f"{count(proof.configurations, 'configuration')}, {proof.seconds:.2f} s"
+    )
+    checked = f"; {proof.cross_check} agrees" if proof.cross_check else ""
+    cost = usd(proof.objective_usd_per_hour)
+    if planned.status == "optimal":
+        return f"proved cheapest: {cost}/h, bound {cost}/h, gap 0 ({work}{checked})"
+    if proof.bound_usd_per_hour is None or proof.gap_frac is None:
+        return f"not proved cheapest: {cost}/h, no bound known ({work})"
+    bound, gap = usd(proof.bound_usd_per_hour), per_cent(proof.gap_frac)
+    return f"not proved cheapest: {cost}/h, bound {bound}/h, gap {gap} ({work})"
+
+
+def _infeasible(outcome: Infeasible) -> Review:
+    case = outcome.case
+    tables = []
+    for i, conflict in enumerate(outcome.conflicts):
+        rows = tuple(
+            (
+                nearest.requirement,
+                plain(nearest.asked),
+                "no value helps" if nearest.works_at is None else plain(nearest.works_at),
+                case.where(nearest.requirement),
+            )
+            for nearest in conflict.nearest
+        )
+        title = f"Conflict {i + 1} of {len(outcome.conflicts)}"
+        alone = "cannot be met" if len(rows) == 1 else "cannot all be met; changing one is enough"
+        tables.append(Table(f"{title}: {alone}", ("requirement", "asked", "works at", "in"), rows))
+    work = f"{outcome.solver}, {count(outcome.configurations, 'configuration')}"
+    return Review(
+        title=f"{case.name} · {case.model.name}",
+        headline=f"no design complies (proved by {work}, {outcome.seconds:.2f} s)",
+        good=False,
+        steps=(),
+        tables=tuple(tables),
+        closing=(),
+        notes=tuple(f"default {line}" for line in assumed.defaults(case)),
+        data=data.infeasible(outcome),
+    )
+
+
+def _undecided(outcome: Undecided) -> Review:
+    work = f"{outcome.solver}, {count(outcome.configurations, 'configuration')}"
+    return Review(
+        title=f"{outcome.case.name} · {outcome.case.model.name}",
+        headline=f"undecided: no design and no proof in {outcome.seconds:.2f} s ({work})",
+        good=False,
+        steps=(),
+        tables=(),
+        closing=("give it more time with --time-limit, or another solver with --solver",),
+        notes=(),
+        data=data.undecided(outcome),
+    )

@@ -1,0 +1,1 @@
+"""Many plans: which changes would pay."""

@@ -1,0 +1,266 @@
+"""YAML in, plain data out, with the line of every value; and files out, whole or not at all.
+
+Plain scalars follow the YAML 1.2 core rules (`6.74e9` is a number, `no` is text), which is what
+people expect of a number and what YAML 1.1 readers get wrong.
+"""
+
+import contextlib
+import math
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from optimiser.errors import InputError, Mistake
+
+Location = tuple[str | int, ...]
+
+LARGEST_FILE_BYTES = 1_000_000
+MOST_VALUES = 20_000
+DEEPEST_NESTING = 40
+
+_INTEGER = re.compile(r"[-+]?[0-9]+$")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
+_SPECIAL_FLOAT = re.compile(r"([-+]?)\.(inf|Inf|INF)$|\.(nan|NaN|NAN)$")
+_CONSTANTS = {
+    "": None,
+    "~": None,
+    **dict.fromkeys(("null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass
+class Document:
+    """Plain data with its source, and where in the source each value stands."""
+
+    source: str
+    data: Any
+    lines: dict[Location, int] = field(default_factory=dict)
+    overrides: dict[Location, str] = field(default_factory=dict)
+
+    def where(self, location: Location) -> str:
+        """`file:line` of a value, of its nearest parent, or the option that set it."""
+        prefixes = [location[:length] for length in range(len(location), -1, -1)]
+        for part in prefixes:
+            if part in self.overrides:
+                return self.overrides[part]
+        for part in prefixes:
+            if part in self.lines:
+                return f"{self.source}:{self.lines[part]}"
+        return self.source
+
+
+def read(path: Path) -> Document:
+    """Read a YAML file. Raises InputError with every mistake that reading alone can find."""
+    try:
+        if path.is_dir():
+            raise _unreadable(path, "is a directory, a YAML file was expected")
+        size = path.stat().st_size
+        if size > LARGEST_FILE_BYTES:
+            raise _unreadable(path, f"{size:,} bytes, at most {LARGEST_FILE_BYTES:,} are read")
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _unreadable(path, f"not UTF-8 text (byte {error.start})") from error
+    except FileNotFoundError:
+        raise _unreadable(path, "no such file", _files_like(path)) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise _unreadable(path, f"cannot be read: {reason}") from error
+    return parse(text, source=str(path))
+
+
+def parse(text: str, source: str) -> Document:
+    """Parse YAML text. Raises InputError, see `read`."""
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{source}:{mark.line + 1}" if mark else source
+        raise InputError([Mistake(where, "", f"not valid YAML: {error.problem}")]) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise InputError([Mistake(source, "", f"not valid YAML: {reason}")]) from error
+    if node is None:
+        raise InputError([Mistake(source, "", "the file is empty, a case or a table was expected")])
+    reader = _Reader(source)
+    data = reader.convert(node, ())
+    if reader.mistakes:
+        raise InputError(reader.mistakes)
+    return Document(source, data, reader.lines)
+
+
+def override(document: Document, settings: Sequence[str], option: str = "--set") -> Document:
+    """The document with `path.to.field=YAML value` settings applied; null removes a field.
+
+    Raises InputError for settings that are not of that form, all at once.
+    """
+    data = _copied(document.data)
+    origins = dict(document.overrides)
+    mistakes = []
+    for setting in settings:
+        origin = f"{option} {setting}"
+        path, equals, text = setting.partition("=")
+        keys = path.strip().split(".")
+        if not equals or not all(keys):
+            mistakes.append(Mistake(origin, "", "expected path.to.field=value"))
+            continue
+        try:
+            value = parse(text, origin).data if text.strip() else None
+        except InputError as error:
+            mistakes += [Mistake(origin, m.field, m.message) for m in error.mistakes]
+            continue
+        problem = _put(data, keys, value)
+        if problem:
+            mistakes.append(Mistake(origin, path, problem))
+        origins[tuple(keys)] = origin
+    if mistakes:
+        raise InputError(mistakes)
+    return Document(document.source, data, document.lines, origins)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole or not at all: to a temporary name beside it, then renamed.
+
+    Raises InputError where the place cannot be written.
+    """
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block succeeds."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise _unreadable(path, f"cannot be written: {error.strerror}") from error
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        if path.is_dir():
+            raise _unreadable(path, "cannot be written: is a directory")
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    except OSError as error:
+        raise _unreadable(path, f"cannot be written: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+class _Reader:
+    """Turns YAML nodes into plain data, noting lines and mistakes on the way."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.lines: dict[Location, int] = {}
+        self.mistakes: list[Mistake] = []
+        self.n_values = 0
+
+    def convert(self, node: yaml.Node, location: Location) -> Any:
+        self.lines.setdefault(location, node.start_mark.line + 1)
+        self.n_values += 1
+        if self.n_values > MOST_VALUES:
+            where = f"{self.source}:{node.start_mark.line + 1}"
+            message = f"more than {MOST_VALUES:,} values once its aliases are expanded"
+            raise InputError([Mistake(where, "", message)])
+        if len(location) > DEEPEST_NESTING:
+            raise InputError([Mistake(self.source, "", f"nested over {DEEPEST_NESTING} deep")])
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, location)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.convert(item, (*location, i)) for i, item in enumerate(node.value)]
+        return _scalar(str(node.value), quoted=bool(getattr(node, "style", None)))
+
+    def _mapping(self, node: yaml.MappingNode, location: Location) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            where = f"{self.source}:{key_node.start_mark.line + 1}"
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.mistakes.append(Mistake(where, dotted(location), "a key must be plain text"))
+                continue
+            key = key_node.value
+            here = (*location, key)
+            if key in mapping:
+                first = self.lines[here]
+                message = f"duplicate key, first given on line {first}"
+                self.mistakes.append(Mistake(where, dotted(here), message))
+                continue
+            self.lines[here] = key_node.start_mark.line + 1
+            mapping[key] = self.convert(value_node, here)
+        return mapping
+
+
+def dotted(location: Location) -> str:
+    """A location as users write it: `hardware.gpus[0].name`."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _scalar(text: str, quoted: bool) -> Any:
+    if quoted:
+        return text
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if len(text) <= 400 and _INTEGER.match(text):
+        return int(text)
+    if _FLOAT.match(text):
+        return float(text)
+    special = _SPECIAL_FLOAT.match(text)
+    if special:
+        if special.group(3):
+            return math.nan
+        return -math.inf if special.group(1) == "-" else math.inf
+    return text
+
+
+def _put(data: Any, keys: list[str], value: Any) -> str | None:
+    """Set a nested key, making sections on the way; returns what stood in the way, if anything."""
+    for depth, key in enumerate(keys[:-1]):
+        if not isinstance(data, dict):
+            return f"{'.'.join(keys[:depth])} is not a section, so it has no field {key}"
+        if data.get(key) is None:
+            data[key] = {}
+        data = data[key]
+    if not isinstance(data, dict):
+        return f"{'.'.join(keys[:-1])} is not a section, so it has no field {keys[-1]}"
+    if value is None:
+        data.pop(keys[-1], None)
+    else:
+        data[keys[-1]] = value
+    return None
+
+
+def _copied(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _copied(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_copied(value) for value in data]
+    return data
+
+
+def _unreadable(path: Path, message: str, nearest: tuple[str, ...] = ()) -> InputError:
+    return InputError([Mistake(str(path), "", message, nearest)])
+
+
+def _files_like(path: Path) -> tuple[str, ...]:
+    from optimiser.names import nearest
+
+    try:
+        beside = [p.name for p in path.parent.iterdir() if p.suffix in {".yaml", ".yml"}]
+    except OSError:
+        return ()
+    return tuple(str(path.with_name(name)) for name in nearest(path.name, beside))
