@@ -13,26 +13,21 @@ from optimiser.case_sections import (
     Levers,
     Limits,
     catalogue_of,
-    refuse_as,
+    named_or_inline,
 )
 from optimiser.catalogue.formats import WEIGHT_FORMATS
 from optimiser.catalogue.gpu import Gpu
 from optimiser.catalogue.llm import Llm
 from optimiser.catalogue.load import Catalogue
 from optimiser.catalogue.offer import Offer
-from optimiser.errors import CaseError, CatalogueError, InputError, Mistake
-from optimiser.schema import Problem, Schema, refuse_all, validated
+from optimiser.errors import CaseError, InputError, Mistake
+from optimiser.schema import Problem, Schema, refuse_all, shown, validated
 from optimiser.units import nano_usd
 from optimiser.yaml_io import Document, override, parse, read
 
 
 def _llm_by_name(value: object, info: ValidationInfo) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return catalogue_of(info).llm(value)
-    except CatalogueError as error:
-        refuse_as(error)
+    return named_or_inline(value, catalogue_of(info).llm, Llm)
 
 
 class Case(Schema):
@@ -66,7 +61,11 @@ class Case(Schema):
     def _unpriced_gpus(self) -> Iterator[Problem]:
         """Looks up the offer of each GPU that needs one."""
         for gpu in self.hardware.gpus:
-            if self.hardware.usd_per_gpu_hour is not None or gpu.usd_per_hour is not None:
+            stated = self.hardware.usd_per_gpu_hour or gpu.usd_per_hour
+            if stated is not None:
+                if nano_usd(stated) == 0:
+                    message = f"the price of {gpu.name}, {stated}, is less than a nano-dollar"
+                    yield Problem("hardware.gpus", message)
                 continue
             offers = self._catalogue.offers(gpu.name) if self._catalogue else ()
             if offers:
@@ -83,7 +82,8 @@ class Case(Schema):
             for name in self.levers.weights:
                 fmt = WEIGHT_FORMATS[name]
                 if gpu.flops_per_s(fmt) is None:
-                    message = f"{gpu.name} has no {fmt.computes_in} figure and no fp16 one"
+                    figures = " and no ".join(dict.fromkeys((fmt.computes_in, "fp16")))
+                    message = f"{gpu.name} has no {figures} figure, which {name} weights need"
                     yield Problem("hardware.gpus", message)
 
     def _illegal_heads(self) -> Iterator[Problem]:
@@ -128,8 +128,9 @@ class Case(Schema):
     def of_document(cls, document: Document, catalogue: Catalogue | None) -> "Case":
         """A case from a read document. Raises CaseError with every mistake at once."""
         if not isinstance(document.data, dict):
-            found = type(document.data).__name__
-            message = f"found {found}, expected a case with name, brief, model and hardware"
+            message = (
+                f"found {shown(document.data)}, expected a case with name, brief, model, hardware"
+            )
             raise CaseError([Mistake(document.where(()), "", message)])
         case = validated(cls, document, {"catalogue": catalogue})
         if isinstance(case, list):

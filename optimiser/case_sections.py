@@ -1,5 +1,6 @@
 """The sections of a case: brief, hardware, levers, assumptions, limits."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, NoReturn, Self
 
@@ -9,7 +10,7 @@ from optimiser.catalogue.formats import cache_format_name, weight_format_name
 from optimiser.catalogue.gpu import Gpu
 from optimiser.catalogue.load import Catalogue, default_catalogue
 from optimiser.errors import CatalogueError
-from optimiser.schema import Schema, refuse
+from optimiser.schema import AnySchema, Schema, refuse, shown
 from optimiser.units import s_of_ms
 
 MOST_TOKENS = 10_000_000
@@ -21,15 +22,24 @@ def catalogue_of(info: ValidationInfo) -> Catalogue:
 
 
 def _gpu_by_name(value: object, info: ValidationInfo) -> object:
+    return named_or_inline(value, catalogue_of(info).gpu, Gpu)
+
+
+def named_or_inline(
+    value: object, by_name: Callable[[str], AnySchema], schema: type[AnySchema]
+) -> object:
+    """The catalogue's entry where a name is given; a section is left to the schema."""
     if not isinstance(value, str):
+        if not isinstance(value, dict | schema):
+            refuse(f"found {shown(value)}, expected a catalogue name or a section with fields")
         return value
     try:
-        return catalogue_of(info).gpu(value)
+        return by_name(value)
     except CatalogueError as error:
-        refuse_as(error)
+        _refuse_as(error)
 
 
-def refuse_as(error: CatalogueError) -> NoReturn:
+def _refuse_as(error: CatalogueError) -> NoReturn:
     """Refuse the current value with a catalogue's words."""
     first = error.mistakes[0]
     refuse(str(first).removeprefix(":").strip() if first.where else first.message, first.nearest)

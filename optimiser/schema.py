@@ -88,7 +88,7 @@ def _wording(schema: type[Schema], detail: ErrorDetails) -> tuple[str, tuple[str
         return "missing", ()
     expected = _EXPECTED.get(kind, detail["msg"][:1].lower() + detail["msg"][1:])
     expected = expected.removeprefix("input should be ").removeprefix("value should be ")
-    return f"found {_shown(detail['input'])}, expected {expected}", ()
+    return f"found {shown(detail['input'])}, expected {expected}", ()
 
 
 _EXPECTED = {
@@ -100,13 +100,19 @@ _EXPECTED = {
     "model_type": "a section with fields",
     "model_attributes_type": "a section with fields",
     "dict_type": "a section with fields",
+    "string_too_short": "text that is not empty",
+    "too_short": "at least one entry",
     "tuple_type": "a list",
     "list_type": "a list",
 }
 
 
-def _shown(value: object) -> str:
-    text = "nothing" if value is None else repr(value)
+_YAML_CONSTANTS = {None: "nothing", True: "true", False: "false"}
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it."""
+    text = _YAML_CONSTANTS[value] if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -1,5 +1,7 @@
 """Units and the one tolerance: SI inside, the user's units at the edges, converted here only."""
 
+import math
+
 BYTES_PER_GB = 1e9
 BYTES_PER_GIB = 2**30
 BYTES_PER_MIB = 2**20
@@ -49,6 +51,11 @@ def flops_of_tflops(value_tflops: float) -> float:
 def nano_usd(value_usd: float) -> int:
     """Dollars as whole nano-dollars, to the nearest."""
     return round(value_usd * NANO_USD_PER_USD)
+
+
+def budget_nano_usd(value_usd: float) -> int:
+    """The most whole nano-dollars that meet a budget, boundary included."""
+    return math.floor(value_usd * NANO_USD_PER_USD * (1 + TOLERANCE))
 
 
 def usd(value_nano_usd: float) -> float:

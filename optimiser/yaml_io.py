@@ -20,9 +20,12 @@ from optimiser.errors import InputError, Mistake
 
 Location = tuple[str | int, ...]
 
-LARGEST_FILE_BYTES = 1_000_000
+LARGEST_FILE_BYTES = 100_000
 MOST_VALUES = 20_000
 DEEPEST_NESTING = 40
+LONGEST_INTEGER = 300
+SMALLEST_NUMBER = 1e-100
+"""Anything nearer to zero is read as zero, so that arithmetic with it stays in range."""
 
 _INTEGER = re.compile(r"[-+]?[0-9]+$")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
@@ -64,12 +67,14 @@ def read(path: Path) -> Document:
     try:
         if path.is_dir():
             raise _unreadable(path, "is a directory, a YAML file was expected")
-        size = path.stat().st_size
-        if size > LARGEST_FILE_BYTES:
-            raise _unreadable(path, f"{size:,} bytes, at most {LARGEST_FILE_BYTES:,} are read")
-        text = path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            raw = file.read(LARGEST_FILE_BYTES + 1)
+        if len(raw) > LARGEST_FILE_BYTES:
+            raise _unreadable(path, f"more than {LARGEST_FILE_BYTES:,} bytes, too large for a case")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _unreadable(path, f"not UTF-8 text (byte {error.start})") from error
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InputError([Mistake(f"{path}:{line}", "", "not UTF-8 text")]) from error
     except FileNotFoundError:
         raise _unreadable(path, "no such file", _files_like(path)) from None
     except (OSError, ValueError) as error:
@@ -83,12 +88,15 @@ def parse(text: str, source: str) -> Document:
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{source}:{mark.line + 1}" if mark else source
-        raise InputError([Mistake(where, "", f"not valid YAML: {error.problem}")]) from error
-    except (yaml.YAMLError, RecursionError) as error:
-        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise InputError([Mistake(source, "", f"not valid YAML: {reason}")]) from error
+        raise InputError([_unparsable(error, source, text.count("\n") + 1)]) from error
+    except yaml.reader.ReaderError as error:
+        line = text.encode().count(b"\n", 0, error.position) + 1
+        reason = f"not valid YAML: character #x{error.character:04x} is not allowed"
+        raise InputError([Mistake(f"{source}:{line}", "", reason)]) from error
+    except UnicodeEncodeError as error:
+        raise InputError([Mistake(source, "", "not UTF-8 text")]) from error
+    except RecursionError as error:
+        raise InputError([Mistake(source, "", "not valid YAML: nested too deep")]) from error
     if node is None:
         raise InputError([Mistake(source, "", "the file is empty, a case or a table was expected")])
     reader = _Reader(source)
@@ -110,7 +118,7 @@ def override(document: Document, settings: Sequence[str], option: str = "--set")
         origin = f"{option} {setting}"
         path, equals, text = setting.partition("=")
         keys = path.strip().split(".")
-        if not equals or not all(keys):
+        if not equals or not all(keys) or not path.isprintable():
             mistakes.append(Mistake(origin, "", "expected path.to.field=value"))
             continue
         try:
@@ -122,6 +130,9 @@ def override(document: Document, settings: Sequence[str], option: str = "--set")
         if problem:
             mistakes.append(Mistake(origin, path, problem))
         origins[tuple(keys)] = origin
+        for depth in range(1, len(keys)):  # sections that only the option makes
+            if tuple(keys[:depth]) not in document.lines:
+                origins.setdefault(tuple(keys[:depth]), origin)
     if mistakes:
         raise InputError(mistakes)
     return Document(document.source, data, document.lines, origins)
@@ -138,9 +149,15 @@ def write(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block succeeds."""
+    """A temporary path beside `path` that takes its place when the block succeeds.
+
+    A link stays a link, and a device such as /dev/null is written to, not replaced.
+    """
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
+    device = path.exists() and not path.is_file() and not path.is_dir()
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        folder = tempfile.gettempdir() if device else path.parent
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
     except OSError as error:
         raise _unreadable(path, f"cannot be written: {error.strerror}") from error
     os.close(descriptor)
@@ -149,6 +166,9 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         if path.is_dir():
             raise _unreadable(path, "cannot be written: is a directory")
+        if device:
+            path.write_bytes(temporary.read_bytes())
+            return
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
@@ -176,7 +196,8 @@ class _Reader:
             message = f"more than {MOST_VALUES:,} values once its aliases are expanded"
             raise InputError([Mistake(where, "", message)])
         if len(location) > DEEPEST_NESTING:
-            raise InputError([Mistake(self.source, "", f"nested over {DEEPEST_NESTING} deep")])
+            where = f"{self.source}:{node.start_mark.line + 1}"
+            raise InputError([Mistake(where, "", f"nested over {DEEPEST_NESTING} deep")])
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, location)
         if isinstance(node, yaml.SequenceNode):
@@ -215,10 +236,11 @@ def _scalar(text: str, quoted: bool) -> Any:
         return text
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if len(text) <= 400 and _INTEGER.match(text):
+    if len(text) <= LONGEST_INTEGER and _INTEGER.match(text):
         return int(text)
     if _FLOAT.match(text):
-        return float(text)
+        value = float(text)
+        return value if abs(value) >= SMALLEST_NUMBER else 0.0
     special = _SPECIAL_FLOAT.match(text)
     if special:
         if special.group(3):
@@ -250,6 +272,15 @@ def _copied(data: Any) -> Any:
     if isinstance(data, list):
         return [_copied(value) for value in data]
     return data
+
+
+def _unparsable(error: Any, source: str, last_line: int) -> Mistake:
+    """What the YAML library found, and where the broken part starts if elsewhere."""
+    start, found = error.context_mark, error.problem_mark or error.context_mark
+    line = min(found.line + 1, last_line) if found else 1
+    elsewhere = start is not None and start.line + 1 != line
+    begun = f"{error.context} (line {start.line + 1}), " if elsewhere else ""
+    return Mistake(f"{source}:{line}", "", f"not valid YAML: {begun}{error.problem}")
 
 
 def _unreadable(path: Path, message: str, nearest: tuple[str, ...] = ()) -> InputError:

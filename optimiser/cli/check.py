@@ -2,11 +2,16 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from optimiser.cli.options import case_options, emit, load_case, output_options, solver_options
 from optimiser.errors import CaseError, Mistake
+
+if TYPE_CHECKING:
+    from optimiser.case import Case
+    from optimiser.planning.design import Configuration
 
 DOES_NOT_COMPLY = 3
 
@@ -50,27 +55,19 @@ def command(
     Where a lever is not given, the case's value is taken, the first of a list. Exit code 3 where
     the design does not comply.
     """
-    from optimiser.planning.configurations import configurations
     from optimiser.planning.design import Design
     from optimiser.planning.planner import plan
     from optimiser.planning.verify import verify
     from optimiser.review.check import check_review
 
     case = load_case(case_path, settings)
-    known = {one.name: one.model_dump(exclude_unset=True) for one in case.hardware.gpus}
-    levers = case.levers
-    own_price = {} if gpu in known else {"hardware.usd_per_gpu_hour": None}
-    fixed = case.changed(
-        {
-            **own_price,  # the case prices only the GPUs that it names
-            "hardware.gpus": [known.get(gpu, gpu)],
-            "levers.weights": weights or levers.weights[0],
-            "levers.kv_cache": kv_cache or levers.kv_cache[0],
-            "levers.kv_heads": kv_heads or case.kv_heads[0],
-            "levers.tensor_parallel": tensor_parallel or levers.tensor_parallel[0],
-        }
-    )
-    configuration = configurations(fixed).configurations[0]
+    given = {
+        "levers.weights": weights,
+        "levers.kv_cache": kv_cache,
+        "levers.kv_heads": kv_heads,
+        "levers.tensor_parallel": tensor_parallel,
+    }
+    fixed, configuration = _fixed(case, gpu, {k: v for k, v in given.items() if v is not None})
     size = configuration.tensor_parallel
     if gpus % size:
         message = f"{gpus} GPUs do not make whole replicas of tensor parallel {size}"
@@ -87,3 +84,33 @@ def command(
     emit(check_review(fixed, design, verdict, best), format_name, output)
     if not verdict.complies:
         sys.exit(DOES_NOT_COMPLY)
+
+
+def _fixed(case: "Case", gpu: str, given: dict[str, object]) -> "tuple[Case, Configuration]":
+    """The case with its levers fixed: at what was given, else at its own first values.
+
+    Raises CaseError, in which what came from an option cites the option.
+    """
+    from optimiser.planning.configurations import configurations
+
+    known = {one.name: one.model_dump(exclude_unset=True) for one in case.hardware.gpus}
+    own_price = {} if gpu in known else {"hardware.usd_per_gpu_hour": None}
+    changes = {
+        **own_price,  # the case prices only the GPUs that it names
+        "hardware.gpus": [known.get(gpu, gpu)],
+        "levers.weights": case.levers.weights[0],
+        "levers.kv_cache": case.levers.kv_cache[0],
+        "levers.kv_heads": case.kv_heads[0],
+        "levers.tensor_parallel": case.levers.tensor_parallel[0],
+        **given,
+    }
+    try:
+        fixed = case.changed(changes)
+        return fixed, configurations(fixed).configurations[0]
+    except CaseError as error:
+        cited = {field: f"--{field.split('.')[1].replace('_', '-')}" for field in given}
+        cited |= {"hardware.gpus": "--gpu", "hardware.gpus[0]": "--gpu"}
+        raise CaseError(
+            Mistake(cited[m.field], "", m.message, m.nearest) if m.field in cited else m
+            for m in error.mistakes
+        ) from error

@@ -1,16 +1,21 @@
 """The command group, and the one place where errors become messages and exit codes."""
 
+import io
 import json
 import os
 import sys
+from dataclasses import asdict
 from importlib import import_module
-from typing import Any
+from itertools import pairwise
+from pathlib import Path
+from typing import NoReturn
 
 import click
 from click_default_group import DefaultGroup
 
 from optimiser import __version__
-from optimiser.errors import InputError, OptimiseError
+from optimiser.errors import InputError, Mistake, OptimiseError
+from optimiser.names import nearest
 
 COMMANDS = {
     "plan": "Find the cheapest compliant design of a case (the default command).",
@@ -18,12 +23,11 @@ COMMANDS = {
     "new": "Write a commented case to start from.",
     "schema": "Print the JSON schema of a case.",
 }
-FORMAT_KEY = "optimise.format"
 INTERRUPTED = 130
 
 
 class Commands(DefaultGroup):  # type: ignore[misc]
-    """Imports a command's module when it is called; turns faults into messages."""
+    """Imports a command's module when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of all commands, the main one first."""
@@ -32,6 +36,7 @@ class Commands(DefaultGroup):  # type: ignore[misc]
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command of that name, else the default command with the name as its case."""
         if name not in COMMANDS:
+            _refuse_mistyped(name, ctx)
             ctx.arg0 = name  # type: ignore[attr-defined]  # how DefaultGroup passes it on
             name = self.default_cmd_name
         command: click.Command = import_module(f"optimiser.cli.{name}").command
@@ -42,13 +47,16 @@ class Commands(DefaultGroup):  # type: ignore[misc]
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; report its faults on stderr, and in JSON too where that was asked."""
-        try:
-            return super().invoke(ctx)
-        except OptimiseError as error:
-            _report(error, as_json=ctx.meta.get(FORMAT_KEY) == "json")
-            ctx.exit(error.exit_code)
+
+def _refuse_mistyped(name: str, ctx: click.Context) -> None:
+    """Refuse a name that is neither a command nor a case but looks like a command."""
+    near = nearest(name, COMMANDS)
+    if near and not Path(name).suffix:
+        from optimiser.cli.options import is_there, shipped_case
+
+        if not is_there(Path(name)) and shipped_case(name) is None:
+            meant = " or ".join(near)
+            ctx.fail(f"no command or case {name!r} (did you mean {meant}?)")
 
 
 @click.group(
@@ -64,44 +72,48 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point of the `optimise` script."""
+    """Entry point of the `optimise` script.
+
+    Faults go to stderr, and to stdout as JSON where JSON was asked for.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without, say, ≤
     try:
-        sys.exit(cli.main(standalone_mode=False) or 0)
+        sys.exit(cli.main(prog_name="optimise", standalone_mode=False) or 0)
+    except OptimiseError as error:
+        click.echo("\n".join(f"error: {line}" for line in str(error).splitlines()), err=True)
+        _fail(error.exit_code, error.mistakes if isinstance(error, InputError) else (), str(error))
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        _fail(error.exit_code, (), error.format_message())
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except Exception as error:
         if os.environ.get("OPTIMISE_TRACEBACK"):
             raise
+        message = f"internal error: {type(error).__name__}: {error}"
         click.echo(
-            f"internal error: {type(error).__name__}: {error}\n"
+            f"{message}\n"
             "This is a fault of the tool: please report it with the case. "
             "OPTIMISE_TRACEBACK=1 shows where it happened.",
             err=True,
         )
-        sys.exit(1)
+        _fail(1, (), message)
 
 
-def _report(error: OptimiseError, as_json: bool) -> None:
-    click.echo("\n".join(f"error: {line}" for line in str(error).splitlines()), err=True)
-    if not as_json:
-        return
-    mistakes = error.mistakes if isinstance(error, InputError) else ()
-    data = {
-        "status": "error",
-        "errors": [
-            {"where": m.where, "field": m.field, "message": m.message, "nearest": list(m.nearest)}
-            for m in mistakes
-        ]
-        or [{"where": "", "field": "", "message": str(error), "nearest": []}],
-    }
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+def _fail(exit_code: int, mistakes: tuple[Mistake, ...], message: str) -> NoReturn:
+    """Exit; where JSON was asked for, say why on stdout too, so that it always holds JSON."""
+    arguments = sys.argv[1:]
+    if "--format=json" in arguments or ("--format", "json") in pairwise(arguments):
+        found = mistakes or (Mistake("", "", message),)
+        data = {"status": "error", "errors": [asdict(mistake) for mistake in found]}
+        try:
+            click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        except BrokenPipeError:  # the reader has left; nothing may be flushed to it at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(exit_code)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """`optimise new NAME`: a case to start from."""
 
+import json
+import shlex
 from pathlib import Path
 
 import click
 
+from optimiser.cli.options import SUFFIXES, is_there
 from optimiser.cli.schema import schema_text
-from optimiser.errors import CaseError, Mistake
-from optimiser.yaml_io import write
+from optimiser.errors import CaseError, InputError, Mistake
+from optimiser.yaml_io import parse, write
 
 SCHEMA_FILE = "case.schema.json"
 
@@ -52,10 +55,24 @@ limits: {{}}                   # most_gpus, usd_per_hour, least_replicas
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 def command(name: str, force: bool) -> None:
     """Write NAME.yaml, a commented case to edit, and its JSON schema beside it."""
-    path = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
-    if path.exists() and not force:
+    path = Path(name if name.endswith(SUFFIXES) else f"{name}.yaml")
+    if path.suffix not in SUFFIXES or not str(path).isprintable():
+        raise CaseError([Mistake("NAME", "", f"{name!r} cannot name a case")])
+    if not is_there(path.parent):
+        raise CaseError([Mistake(str(path), "", f"no such folder: {path.parent}")])
+    if is_there(path) and not force:
         raise CaseError([Mistake(str(path), "", "is there already; --force replaces it")])
-    text = TEMPLATE.format(name=path.stem, file=path, schema=SCHEMA_FILE)
+    file = shlex.quote(str(path))
+    text = TEMPLATE.format(name=_as_yaml(path.stem), file=file, schema=SCHEMA_FILE)
     write(path.with_name(SCHEMA_FILE), schema_text())
     write(path, text)
-    click.echo(f"wrote {path}; plan it with: optimise {path}")
+    click.echo(f"wrote {path}; plan it with: optimise {file}")
+
+
+def _as_yaml(text: str) -> str:
+    """Text as a YAML value, quoted where it would be read as something else."""
+    try:
+        plain = parse(text, "NAME").data == text
+    except InputError:
+        plain = False
+    return text if plain else json.dumps(text, ensure_ascii=False)

@@ -1,5 +1,6 @@
 """Options that commands share, and the way results leave."""
 
+import math
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from optimiser.cli.main import FORMAT_KEY
+from optimiser.errors import CaseError, Mistake
 from optimiser.yaml_io import write
 
 if TYPE_CHECKING:
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
     from optimiser.review.review import Review
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+SUFFIXES = (".yaml", ".yml")
 PRESENTERS = {"text": "terminal", "json": "as_json", "markdown": "markdown"}
 
 
-def _remember_format(ctx: click.Context, _: click.Parameter, value: str) -> str:
-    """Lets errors come out in the format that was asked for."""
-    ctx.meta[FORMAT_KEY] = value
+def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a number of seconds.")
     return value
 
 
@@ -44,8 +46,6 @@ def output_options(command: Command) -> Command:
         type=click.Choice(list(PRESENTERS)),
         default="text",
         show_default=True,
-        callback=_remember_format,
-        is_eager=True,
         help="How to print the result.",
     )(command)
     return click.option(
@@ -71,6 +71,7 @@ def solver_options(command: Command) -> Command:
         "time_limit_s",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
+        callback=_finite,
         help="Stop then, with the best design found and its bound.  [default: none]",
     )(command)
     return click.option(
@@ -85,18 +86,44 @@ def solver_options(command: Command) -> Command:
 def load_case(path: str, settings: tuple[str, ...]) -> "Case":
     """The case at a path, or the shipped one of that name; slips of unit are warned of."""
     from optimiser.case import Case
-    from optimiser.catalogue.load import shipped
     from optimiser.review.assumptions import warnings
 
     place = Path(path)
-    if not place.exists() and place.suffix in ("", ".yaml"):
-        example = shipped("cases") / place.with_suffix(".yaml").name
-        if example.is_file() and place.parent.name in ("", "cases"):
-            place = example
+    if not is_there(place):
+        place = shipped_case(path) or place
+        _refuse_near_miss(place)
     case = Case.load(place, settings)
     for warning in warnings(case):
         click.echo(f"warning: {warning}", err=True)
     return case
+
+
+def shipped_case(name: str) -> Path | None:
+    """The file of a shipped case, by its name or by its path in a checkout."""
+    from optimiser.catalogue.load import shipped
+
+    stem = name.removeprefix("cases/").removesuffix(".yaml")
+    place = shipped("cases") / f"{stem}.yaml"
+    return place if place.parent == shipped("cases") and is_there(place) else None
+
+
+def is_there(path: Path) -> bool:
+    """Whether a path leads anywhere; one that cannot be looked at does not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _refuse_near_miss(place: Path) -> None:
+    """Name the shipped cases where a bare name is like one of theirs."""
+    from optimiser.catalogue.load import shipped
+    from optimiser.names import nearest
+
+    if not is_there(place) and str(place.parent) == "." and place.suffix not in SUFFIXES:
+        near = nearest(place.name, [path.stem for path in shipped("cases").glob("*.yaml")])
+        if near:
+            raise CaseError([Mistake(str(place), "", "no such file or shipped case", near)])
 
 
 def emit(review: "Review", format_name: str, output: Path | None) -> None:

@@ -53,7 +53,7 @@ def command(
         cross_check=cross_check,
         save_lp=save_lp,
     )
-    levers = rank_levers(outcome, solver_name) if ranked and isinstance(outcome, Planned) else ()
+    levers = rank_levers(outcome, solver_name) if ranked and isinstance(outcome, Planned) else None
     emit(review(outcome, levers), format_name, output)
     if isinstance(outcome, Infeasible):
         sys.exit(INFEASIBLE)

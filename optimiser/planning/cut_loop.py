@@ -11,7 +11,7 @@ from optimiser.planning.configurations import Space
 from optimiser.planning.design import Design
 from optimiser.planning.program import Program
 from optimiser.planning.solvers.base import Limits, Solution, Solve, Status
-from optimiser.units import TOLERANCE, nano_usd
+from optimiser.units import budget_nano_usd, nano_usd
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ def _repaired(space: Space, chosen: int) -> Found:
     budget = limits.usd_per_hour
     if most is not None and design.gpus > most:
         return Found(Status.UNDECIDED)
-    if budget is not None and cost > nano_usd(budget) * (1 + TOLERANCE):
+    if budget is not None and cost > budget_nano_usd(budget):
         return Found(Status.UNDECIDED)
     return Found(Status.FEASIBLE, design, cost)
 

@@ -15,7 +15,7 @@ from optimiser.planning.cut_loop import Run, search
 from optimiser.planning.nearest import least_that_works, most_that_works
 from optimiser.planning.program import build
 from optimiser.planning.solvers.base import Solve, Status
-from optimiser.units import TOLERANCE, gb, nano_usd
+from optimiser.units import budget_nano_usd, gb
 
 Fields = frozenset[str]
 NOTHING: Fields = frozenset()
@@ -164,6 +164,5 @@ def _complies(case: Case, relaxed: Fields) -> bool:
     if limits.most_gpus is not None:
         able &= replicas * space.tensor_parallel <= limits.most_gpus
     if limits.usd_per_hour is not None:
-        budget = nano_usd(limits.usd_per_hour) * (1 + TOLERANCE)
-        able &= replicas * space.price_nano_usd <= budget
+        able &= replicas * space.price_nano_usd <= budget_nano_usd(limits.usd_per_hour)
     return bool(able.any())

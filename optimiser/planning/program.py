@@ -28,7 +28,7 @@ from optimiser.engine.replicas import Ints
 from optimiser.planning.configurations import Need, Space
 from optimiser.planning.cuts import hull_edge, line_heights
 from optimiser.planning.design import Design
-from optimiser.units import TOLERANCE, nano_usd, usd
+from optimiser.units import budget_nano_usd, usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,17 +223,12 @@ def _limits(program: Program) -> None:
         field_name = "limits.most_gpus"
         program.row("limit_most_gpus", terms, pulp.LpConstraintLE, limits.most_gpus, field_name)
     if limits.usd_per_hour is not None:
-        _cost_row(program, "limit_usd_per_hour", _budget_nano_usd(limits.usd_per_hour))
+        _cost_row(program, "limit_usd_per_hour", budget_nano_usd(limits.usd_per_hour))
     if limits.least_replicas is not None:
         for group in program.groups:
             terms = [(group.replicas, 1)]
             terms += [(program.use[d], -limits.least_replicas) for d in group.members]
             program.row(f"limit_least_{group.label}", terms, pulp.LpConstraintGE, 0)
-
-
-def _budget_nano_usd(usd_per_hour: float) -> int:
-    """A budget in whole nano-dollars, boundary included."""
-    return math.floor(nano_usd(usd_per_hour) * (1 + TOLERANCE))
 
 
 def _cost_row(program: Program, name: str, most_nano_usd: int) -> None:

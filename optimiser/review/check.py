@@ -49,6 +49,8 @@ def _beside(verdict: Verdict, best: Planned | Infeasible | Undecided) -> str:
     what = f"{count(best.design.gpus, 'GPU')}, {best.design.configuration.label}"
     difference = f"{per_cent(abs(cost / cheapest - 1))} {'above' if cost >= cheapest else 'below'}"
     beside = "the same" if cost == cheapest else difference
+    if not verdict.complies:
+        beside += ", but does not comply"
     return f"cheapest compliant design: {usd(cheapest)}/h ({what}); this one is {beside}"
 
 

@@ -21,6 +21,7 @@ def _table(table: Table) -> str:
     rows = [table.columns, *table.rows]
     if table.ticks:
         rows = [(tick, *row) for tick, row in zip(ticks, rows, strict=True)]
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = ["| " + " | ".join(row) + " |" for row in escaped]
     lines.insert(1, "|" + " --- |" * len(rows[0]))
     return f"## {table.title}\n\n" + "\n".join(lines)

@@ -1,13 +1,17 @@
 """Numbers as people read them."""
 
-import math
+SMALLEST_EXPONENT = -6
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """A number to so many significant digits, without an exponent, thousands separated."""
-    if value == 0 or not math.isfinite(value):
-        return "0" if value == 0 else str(value)
-    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    """A number to so many significant digits, thousands separated; an exponent only if tiny."""
+    if value == 0:
+        return "0"
+    scientific = f"{value:.{digits - 1}e}"
+    exponent = int(scientific.split("e")[1])
+    if exponent < SMALLEST_EXPONENT:
+        return scientific
+    decimals = digits - 1 - exponent
     return f"{round(value, decimals):,.{max(decimals, 0)}f}"
 
 
@@ -23,9 +27,18 @@ def rounded(value: float, digits: int = 3) -> str:
     return plain(float(f"{value:.{digits}g}"))
 
 
+def at_least_whole(value: float) -> str:
+    """A number to the nearest whole from 10, two significant digits below."""
+    return f"{value:,.0f}" if value >= 10 else significant(value, 2)
+
+
 def ms(value: float) -> str:
-    """Milliseconds: one decimal below 10, whole below 10 s."""
-    return f"{value:,.1f} ms" if value < 10 else f"{value:,.0f} ms"
+    """Milliseconds: two digits below 1, one decimal below 10, whole below 10 s, then seconds."""
+    if value < 1:
+        return f"{significant(value, 2)} ms"
+    if value < 10:
+        return f"{value:.1f} ms"
+    return f"{value:,.0f} ms" if value < 10_000 else f"{value / 1000:,.1f} s"
 
 
 def usd(value: float) -> str:

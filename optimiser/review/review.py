@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from optimiser.case import Case
@@ -10,7 +11,16 @@ from optimiser.planning.planner import Infeasible, Planned, Undecided
 from optimiser.planning.verify import Check, Figures, Verdict
 from optimiser.review import assumptions as assumed
 from optimiser.review import data
-from optimiser.review.numbers import count, ms, per_cent, plain, rounded, significant, usd
+from optimiser.review.numbers import (
+    at_least_whole,
+    count,
+    ms,
+    per_cent,
+    plain,
+    rounded,
+    significant,
+    usd,
+)
 from optimiser.studies.levers import LeverRow
 
 BOTTLENECKS = {
@@ -54,8 +64,10 @@ class Review:
     data: dict[str, Any]
 
 
-def review(outcome: Planned | Infeasible | Undecided, levers: Sequence[LeverRow] = ()) -> Review:
-    """The review of a plan, whatever came of it."""
+def review(
+    outcome: Planned | Infeasible | Undecided, levers: Sequence[LeverRow] | None = None
+) -> Review:
+    """The review of a plan, whatever came of it; `levers` is None where they were not ranked."""
     if isinstance(outcome, Planned):
         return _planned(outcome, levers)
     if isinstance(outcome, Infeasible):
@@ -63,7 +75,7 @@ def review(outcome: Planned | Infeasible | Undecided, levers: Sequence[LeverRow]
     return _undecided(outcome)
 
 
-def _planned(planned: Planned, levers: Sequence[LeverRow]) -> Review:
+def _planned(planned: Planned, levers: Sequence[LeverRow] | None) -> Review:
     case, design, figures = planned.case, planned.design, planned.verdict.figures
     headline = (
         f"{count(design.gpus, 'GPU')} · first token {ms(figures.ttft_ms)} · per token "
@@ -80,10 +92,10 @@ def _planned(planned: Planned, levers: Sequence[LeverRow]) -> Review:
         headline=headline,
         good=True,
         steps=_steps(case, design, figures),
-        tables=(verdict_table(planned.verdict), *_lever_table(levers)),
+        tables=(verdict_table(planned.verdict), *_lever_table(levers or ())),
         closing=(_next_change(figures, levers), _proof_line(planned)),
         notes=tuple(notes),
-        data=data.planned(planned, levers),
+        data=data.planned(planned, levers or ()),
     )
 
 
@@ -138,7 +150,7 @@ def _steps(case: Case, design: Design, figures: Figures) -> tuple[Step, ...]:
             (
                 f"{count(design.replicas, 'replica')} of {replica} · {rounded(brief.rate)} "
                 f"req/s × {significant(figures.time_in_system_s)} s = "
-                f"{figures.in_flight:,.0f} in flight",
+                f"{at_least_whole(figures.in_flight)} in flight",
                 f"{usd(figures.usd_per_hour)} an hour · {usd(figures.usd_per_month)} a month · "
                 f"{usd(figures.usd_per_thousand_requests)} per 1,000 requests",
             ),
@@ -159,6 +171,13 @@ LABELS = {
 }
 
 
+COUNTED = ("GPUs", "replicas", "sequences")
+"""Units of whole things."""
+
+FIELD_NOTES = {"hardware.gpus": "hardware.gpus (GB of memory)"}
+"""Fields whose value in a conflict is not what the field itself holds."""
+
+
 def verdict_table(verdict: Verdict) -> Table:
     """Each requirement: required, actual, margin."""
     return Table(
@@ -171,11 +190,12 @@ def verdict_table(verdict: Verdict) -> Table:
 
 def _check_row(check: Check) -> tuple[str, ...]:
     sign = "≤" if check.upper else "≥"
+    shown = plain if check.unit in COUNTED else partial(significant, digits=4)
     return (
         LABELS[check.requirement],
-        f"{sign} {significant(check.required, 4)} {check.unit}",
-        f"{significant(check.actual, 4)} {check.unit}",
-        f"{check.margin_frac * 100:+.1f} %",
+        f"{sign} {shown(check.required)} {check.unit}",
+        f"{shown(check.actual)} {check.unit}",
+        f"{check.margin_frac * 100:+,.1f} %",
     )
 
 
@@ -195,10 +215,12 @@ def _lever_table(levers: Sequence[LeverRow]) -> tuple[Table, ...]:
     return (Table("Levers", ("change", "GPUs", "saved", "per 1M", "saved a month"), rows),)
 
 
-def _next_change(figures: Figures, levers: Sequence[LeverRow]) -> str:
+def _next_change(figures: Figures, levers: Sequence[LeverRow] | None) -> str:
     limited = f"bottleneck: {BOTTLENECKS[figures.bottleneck]}"
-    if not levers:
+    if levers is None:
         return limited
+    if not levers:
+        return f"{limited}; no single lever saves a GPU"
     return f"{limited}; best next change: {levers[0].name}, saving " + count(
         levers[0].gpus_saved, "GPU"
     )
@@ -226,7 +248,7 @@ def _infeasible(outcome: Infeasible) -> Review:
     for i, conflict in enumerate(outcome.conflicts):
         rows = tuple(
             (
-                nearest.requirement,
+                FIELD_NOTES.get(nearest.requirement, nearest.requirement),
                 plain(nearest.asked),
                 "no value helps" if nearest.works_at is None else plain(nearest.works_at),
                 case.where(nearest.requirement),

@@ -44,7 +44,7 @@ def _run(problem: pulp.LpProblem, limits: Limits) -> tuple[Status, float | None]
 
 def _outcome(problem: pulp.LpProblem, said: str) -> tuple[Status, float | None]:
     """Status and bound; the log has the last word, since PuLP calls a time-out optimal."""
-    if problem.sol_status == pulp.LpSolutionInfeasible:
+    if problem.status == pulp.LpStatusInfeasible:  # sol_status misses "integer infeasible"
         return Status.INFEASIBLE, None
     if problem.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return Status.UNDECIDED, None

@@ -6,6 +6,11 @@ from collections.abc import Callable
 import pulp
 
 from optimiser.planning.solvers.base import Solution, Status, integer_objective, whole_values
+from optimiser.units import TOLERANCE
+
+BOUND_SLACK = 1e-6
+"""Relative. What a floating-point bound gives up before it is rounded up to a whole number; one
+that is within the tolerance of the objective is the objective."""
 
 
 def solve_scaled(
@@ -30,7 +35,9 @@ def solve_scaled(
     objective = sum(whole * values[v.name] for v, whole in scaled.terms)
     whole_bound = None
     if bound is not None and math.isfinite(bound):
-        whole_bound = min(math.ceil(bound - 1e-6 * max(1.0, abs(bound))), objective)
+        whole_bound = min(math.ceil(bound - BOUND_SLACK * max(1.0, abs(bound))), objective)
+        if objective - bound <= TOLERANCE * abs(objective):
+            whole_bound = objective
     proved = status is Status.OPTIMAL and whole_bound == objective
     return Solution(
         Status.OPTIMAL if proved else Status.FEASIBLE,
