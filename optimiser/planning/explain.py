@@ -98,10 +98,10 @@ def conflicts(space: Space, solve: Solve) -> tuple[Conflict, ...]:
 def asked(case: Case, field: str) -> float | None:
     """The value of a requirement in a case, None where the case does not ask for it.
 
-    For `hardware.gpus` it is the largest memory of a GPU, GB.
+    For `hardware.gpus` it is the least memory of a GPU, GB.
     """
     if field == "hardware.gpus":
-        return max(gb(gpu.capacity_bytes) for gpu in case.hardware.gpus)
+        return min(gb(gpu.capacity_bytes) for gpu in case.hardware.gpus)
     section, name = field.split(".")
     value = getattr(getattr(case, section), name)
     return None if value is None else float(value)

@@ -30,6 +30,9 @@ from optimiser.planning.cuts import hull_edge, line_heights
 from optimiser.planning.design import Design
 from optimiser.units import budget_nano_usd, usd
 
+LEVEL = (1, 0)
+"""Slope of the line that every group has from the start, exact for all of its configurations."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -58,7 +61,7 @@ class Program:
     quotes: dict[str, str] = field(default_factory=dict)
     """Row name to the field of the case that it stands for."""
     cuts: set[tuple[str, int, int, int]] = field(default_factory=set)
-    """Need, group and slope of the lines that are in."""
+    """Need, configuration and slope of the lines that are in."""
 
     def design(self, values: dict[str, int]) -> tuple[int, Design]:
         """The configuration index and the design that the variables' values stand for."""
@@ -104,8 +107,8 @@ class Program:
         needed = need.whole(np.full(most, chosen), batches)
         q, p = hull_edge(needed, batch - 1)
         k = int(self.group_of[chosen])
-        key = (need.name, k, q, p)
-        if key in self.cuts:
+        key = (need.name, chosen, q, p)
+        if key in self.cuts or (q, p) == LEVEL:
             return False
         self.cuts.add(key)
         group = self.groups[k]
@@ -113,7 +116,8 @@ class Program:
         heights[group.members == chosen] = (q * needed + p * batches).min()
         terms = [(group.replicas, q), (group.batch, p)]
         terms += [(self.use[d], -int(h)) for d, h in zip(group.members, heights, strict=True)]
-        self.row(f"{need.name}_{group.label}_{q}_{p}", terms, pulp.LpConstraintGE, 0, need.field)
+        name = f"{need.name}_{group.label}_{q}_{p}_{chosen}"
+        self.row(name, terms, pulp.LpConstraintGE, 0, need.field)
         return True
 
 
@@ -223,20 +227,23 @@ def _limits(program: Program) -> None:
         field_name = "limits.most_gpus"
         program.row("limit_most_gpus", terms, pulp.LpConstraintLE, limits.most_gpus, field_name)
     if limits.usd_per_hour is not None:
-        _cost_row(program, "limit_usd_per_hour", budget_nano_usd(limits.usd_per_hour))
+        field_name = "limits.usd_per_hour"
+        most = budget_nano_usd(limits.usd_per_hour)
+        _cost_row(program, "limit_usd_per_hour", most, field_name)
     if limits.least_replicas is not None:
         for group in program.groups:
             terms = [(group.replicas, 1)]
             terms += [(program.use[d], -limits.least_replicas) for d in group.members]
-            program.row(f"limit_least_{group.label}", terms, pulp.LpConstraintGE, 0)
+            name = f"limit_least_replicas_{group.label}"
+            program.row(name, terms, pulp.LpConstraintGE, 0, "limits.least_replicas")
 
 
-def _cost_row(program: Program, name: str, most_nano_usd: int) -> None:
+def _cost_row(program: Program, name: str, most_nano_usd: int, quote: str = "") -> None:
     """Cost at most so many nano-dollars, in the largest whole unit that all prices share."""
     prices = [group.price_nano_usd for group in program.groups]
     step = math.gcd(*prices)
     terms = [(g.replicas, price // step) for g, price in zip(program.groups, prices, strict=True)]
-    program.row(name, terms, pulp.LpConstraintLE, most_nano_usd // step)
+    program.row(name, terms, pulp.LpConstraintLE, most_nano_usd // step, quote)
 
 
 def settle(program: Program, nano_usd_per_hour: int) -> None:
@@ -266,8 +273,7 @@ def _level_line(program: Program, need: Need, k: int) -> None:
     heights = np.where(most > 0, need.whole(group.members, np.maximum(most, 1)), 0)
     terms = [(group.replicas, 1)]
     terms += [(program.use[d], -int(h)) for d, h in zip(group.members, heights, strict=True)]
-    program.cuts.add((need.name, k, 1, 0))
-    program.row(f"{need.name}_{group.label}_1_0", terms, pulp.LpConstraintGE, 0, need.field)
+    program.row(f"{need.name}_{group.label}_level", terms, pulp.LpConstraintGE, 0, need.field)
 
 
 def _legal(name: str) -> str:

@@ -1,6 +1,7 @@
 """What every solver takes and gives back, and the one place where the objective is scaled."""
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -87,7 +88,7 @@ def integer_objective(problem: pulp.LpProblem) -> IntegerObjective:
     for variable, coefficient in problem.objective.items():
         exact = coefficient * _STEPS_PER_UNIT
         whole = round(exact)
-        if abs(exact - whole) > 1e-6 * max(1.0, abs(exact)):
+        if abs(exact - whole) > 1e-6 + 4 * sys.float_info.epsilon * abs(exact):
             raise SolverError(f"objective coefficient {coefficient!r} is not a multiple of 1e-9")
         scaled.append((variable, whole))
     divisor = math.gcd(*(whole for _, whole in scaled)) or 1
