@@ -32,6 +32,7 @@ DOES_NOT_COMPLY = 3
 def command(
     case_path: str,
     settings: tuple[str, ...],
+    folder: str | None,
     gpu: str,
     gpus: int,
     batch: int,
@@ -56,7 +57,7 @@ def command(
     from optimiser.planning.verify import verify
     from optimiser.review.check import check_review
 
-    case = load_case(case_path, settings)
+    case = load_case(case_path, settings, folder)
     known = {one.name: one.model_dump(exclude_unset=True) for one in case.hardware.gpus}
     levers = case.levers
     own_price = {} if gpu in known else {"hardware.usd_per_gpu_hour": None}
@@ -64,7 +65,7 @@ def command(
         {
             **own_price,  # the case prices only the GPUs that it names
             "hardware.gpus": [known.get(gpu, gpu)],
-            "levers.weights": weights or levers.weights[0],
+            "levers.weights": weights or case.weights[0],
             "levers.kv_cache": kv_cache or levers.kv_cache[0],
             "levers.kv_heads": kv_heads or case.kv_heads[0],
             "levers.tensor_parallel": tensor_parallel or levers.tensor_parallel[0],

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from optimiser.case import Case
     from optimiser.review.review import Review
 
+FOLDER_VARIABLE = "OPTIMISE_CATALOGUE"
 Command = TypeVar("Command", bound=Callable[..., Any])
 PRESENTERS = {"text": "terminal", "json": "as_json", "markdown": "markdown"}
 
 
-def _remember_format(ctx: click.Context, _: click.Parameter, value: str) -> str:
+def remember_format(ctx: click.Context, _: click.Parameter, value: str) -> str:
     """Lets errors come out in the format that was asked for."""
     ctx.meta[FORMAT_KEY] = value
     return value
@@ -33,7 +34,18 @@ def case_options(command: Command) -> Command:
         metavar="FIELD=VALUE",
         help="Override a field, such as brief.requests_per_s=50. Repeatable; null removes it.",
     )(command)
-    return click.argument("case_path", metavar="CASE")(command)
+    return click.argument("case_path", metavar="CASE")(catalogue_option(command))
+
+
+def catalogue_option(command: Command) -> Command:
+    """A folder of the user's own LLMs, GPUs and offers."""
+    return click.option(
+        "--catalogue",
+        "folder",
+        envvar=FOLDER_VARIABLE,
+        metavar="DIR",
+        help="Add the LLMs, GPUs and offers of a folder to the shipped ones.",
+    )(command)
 
 
 def output_options(command: Command) -> Command:
@@ -44,7 +56,7 @@ def output_options(command: Command) -> Command:
         type=click.Choice(list(PRESENTERS)),
         default="text",
         show_default=True,
-        callback=_remember_format,
+        callback=remember_format,
         is_eager=True,
         help="How to print the result.",
     )(command)
@@ -82,18 +94,18 @@ def solver_options(command: Command) -> Command:
     )(command)
 
 
-def load_case(path: str, settings: tuple[str, ...]) -> "Case":
+def load_case(path: str, settings: tuple[str, ...], folder: str | None = None) -> "Case":
     """The case at a path, or the shipped one of that name; slips of unit are warned of."""
     from optimiser.case import Case
-    from optimiser.catalogue.load import shipped
+    from optimiser.catalogue.load import catalogue, shipped
     from optimiser.review.assumptions import warnings
 
     place = Path(path)
-    if not place.exists() and place.suffix in ("", ".yaml"):
-        example = shipped("cases") / place.with_suffix(".yaml").name
+    if not place.exists():
+        example = shipped("cases") / f"{place.name.removesuffix('.yaml')}.yaml"
         if example.is_file() and place.parent.name in ("", "cases"):
             place = example
-    case = Case.load(place, settings)
+    case = Case.load(place, settings, catalogue(folder))
     for warning in warnings(case):
         click.echo(f"warning: {warning}", err=True)
     return case

@@ -10,7 +10,7 @@ from optimiser.planning.design import Configuration
 from optimiser.planning.program import Program
 
 OWN_BITS = 16
-"""Bits of the numbers that models are published in."""
+"""Bits of the numbers that most models are published in."""
 
 
 def preferences(program: Program) -> Iterator[tuple[str, list[tuple[pulp.LpVariable, float]]]]:
@@ -40,22 +40,28 @@ def _weighted(program: Program, weights: list[int]) -> list[tuple[pulp.LpVariabl
 
 
 def _change(configuration: Configuration, own_kv_heads: int) -> tuple[float, float, float]:
-    steps = abs(math.log2(own_kv_heads / configuration.kv_heads))
+    kept = own_kv_heads == configuration.kv_heads
+    steps = 0.0 if kept else abs(math.log2(own_kv_heads / configuration.kv_heads))
     weights = WEIGHT_FORMATS[configuration.weights].bits
     cache = CACHE_FORMATS[configuration.kv_cache].bits
     return steps, max(0.0, OWN_BITS - weights), max(0.0, OWN_BITS - cache)
 
 
-def _name(configuration: Configuration) -> tuple[str, int, int, int]:
+def _name(configuration: Configuration) -> tuple[str, int, int, int, str, str]:
+    rental = configuration.rental
     return (
         configuration.gpu.name,
         list(WEIGHT_FORMATS).index(configuration.weights),
         list(CACHE_FORMATS).index(configuration.kv_cache),
         -configuration.kv_heads,
+        rental.offer.name if rental.offer else "",
+        rental.term,
     )
 
 
-def _ranks(keys: list[tuple[float, float, float]] | list[tuple[str, int, int, int]]) -> list[int]:
+def _ranks(
+    keys: list[tuple[float, float, float]] | list[tuple[str, int, int, int, str, str]],
+) -> list[int]:
     """Each key's place among the distinct keys, from 0."""
     place = {key: rank for rank, key in enumerate(sorted(set(keys)))}
     return [place[key] for key in keys]

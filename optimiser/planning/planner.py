@@ -144,7 +144,7 @@ def _settle_ties(space: Space, cost_nano_usd: int, run: Run) -> Design | None:
     Each preference runs to a design that the engine agrees with before the next begins.
     Configurations whose largest batch cannot reach the settled cost are dominated and dropped.
     """
-    cheapest = space.fewest_replicas(space.largest_batch) * space.price_nano_usd
+    cheapest = space.cost_nano_usd(space.fewest_replicas(space.largest_batch))
     able = (space.largest_batch > 0) & (cheapest <= cost_nano_usd)
     tied = space.only(np.flatnonzero(able))
     program = build(tied)

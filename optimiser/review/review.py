@@ -11,6 +11,7 @@ from optimiser.planning.verify import Check, Figures, Verdict
 from optimiser.review import assumptions as assumed
 from optimiser.review import data
 from optimiser.review.numbers import count, ms, per_cent, plain, rounded, significant, usd
+from optimiser.studies.alternatives import Alternative
 from optimiser.studies.levers import LeverRow
 
 BOTTLENECKS = {
@@ -54,16 +55,22 @@ class Review:
     data: dict[str, Any]
 
 
-def review(outcome: Planned | Infeasible | Undecided, levers: Sequence[LeverRow] = ()) -> Review:
+def review(
+    outcome: Planned | Infeasible | Undecided,
+    levers: Sequence[LeverRow] = (),
+    alternatives: Sequence[Alternative] = (),
+) -> Review:
     """The review of a plan, whatever came of it."""
     if isinstance(outcome, Planned):
-        return _planned(outcome, levers)
+        return _planned(outcome, levers, alternatives)
     if isinstance(outcome, Infeasible):
         return _infeasible(outcome)
     return _undecided(outcome)
 
 
-def _planned(planned: Planned, levers: Sequence[LeverRow]) -> Review:
+def _planned(
+    planned: Planned, levers: Sequence[LeverRow], alternatives: Sequence[Alternative]
+) -> Review:
     case, design, figures = planned.case, planned.design, planned.verdict.figures
     headline = (
         f"{count(design.gpus, 'GPU')} · first token {ms(figures.ttft_ms)} · per token "
@@ -80,10 +87,14 @@ def _planned(planned: Planned, levers: Sequence[LeverRow]) -> Review:
         headline=headline,
         good=True,
         steps=_steps(case, design, figures),
-        tables=(verdict_table(planned.verdict), *_lever_table(levers)),
+        tables=(
+            verdict_table(planned.verdict),
+            *_lever_table(levers),
+            *_alternative_table(alternatives),
+        ),
         closing=(_next_change(figures, levers), _proof_line(planned)),
         notes=tuple(notes),
-        data=data.planned(planned, levers),
+        data=data.planned(planned, levers, alternatives),
     )
 
 
@@ -185,7 +196,7 @@ def _lever_table(levers: Sequence[LeverRow]) -> tuple[Table, ...]:
     rows = tuple(
         (
             row.name,
-            f"{row.planned.design.gpus:,}",
+            f"{row.planned.design.rented_gpus:,}",
             f"{row.gpus_saved:,}",
             usd(row.planned.verdict.figures.usd_per_million_answer_tokens),
             usd(row.usd_saved_per_month),
@@ -193,6 +204,25 @@ def _lever_table(levers: Sequence[LeverRow]) -> tuple[Table, ...]:
         for row in levers
     )
     return (Table("Levers", ("change", "GPUs", "saved", "per 1M", "saved a month"), rows),)
+
+
+def _alternative_table(alternatives: Sequence[Alternative]) -> tuple[Table, ...]:
+    """Why each other GPU type lost."""
+    if not alternatives:
+        return ()
+    rows = tuple((one.gpu, *_why_lost(one)) for one in alternatives)
+    return (Table("Other GPU types", ("", "best design", "$/h", "why it lost"), rows),)
+
+
+def _why_lost(one: Alternative) -> tuple[str, str, str]:
+    if one.planned is None or one.usd_per_hour_above is None:
+        broken = [field for conflict in one.conflicts for field in conflict.requirements]
+        return "none complies", "", f"fails {', '.join(broken)}"
+    design, figures = one.planned.design, one.planned.verdict.figures
+    chosen = design.configuration
+    what = f"{count(design.gpus, 'GPU')}, {chosen.weights} weights, {chosen.kv_cache} cache"
+    dearer = f"{usd(one.usd_per_hour_above)}/h dearer" if one.usd_per_hour_above else "same cost"
+    return what, usd(figures.usd_per_hour), dearer
 
 
 def _next_change(figures: Figures, levers: Sequence[LeverRow]) -> str:

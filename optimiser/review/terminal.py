@@ -1,10 +1,14 @@
 """A review as terminal text."""
 
+import re
+
 import click
 
 from optimiser.review.review import Review, Table
 
 INDENT = " " * 13
+NOT_A_NUMBER = re.compile(r"[A-Za-z\[]|-[A-Za-z]")
+"""How a cell starts that reads as text: its column is aligned to the left."""
 
 
 def render(review: Review) -> str:
@@ -28,10 +32,12 @@ def _step(number: int, title: str, lines: tuple[str, ...]) -> str:
 
 def _table(table: Table) -> str:
     rows = [table.columns, *table.rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
+    columns = range(len(table.columns))
+    widths = [max(len(row[i]) for row in rows) for i in columns]
+    left = [any(NOT_A_NUMBER.match(row[i]) for row in table.rows) for i in columns]
     lines = [click.style(table.title, bold=True)]
     for n, row in enumerate(rows):
-        cells = [_aligned(cell, widths[i], left=i == 0) for i, cell in enumerate(row)]
+        cells = [_aligned(cell, widths[i], left=left[i]) for i, cell in enumerate(row)]
         mark = "  "
         if table.ticks and n:
             holds = table.ticks[n - 1]
