@@ -111,7 +111,7 @@ def configurations(case: Case) -> Space:
     Raises CaseError where no combination is legal, or where the demand is too large to count.
     """
     legal: list[Configuration] = []
-    excluded: dict[str, str] = {}
+    excluded: dict[tuple[str, str], None] = {}
     for gpu, size in product(case.hardware.gpus, case.levers.tensor_parallel):
         choices = rentals(case, gpu)
         node = max(choice.node for choice in choices)
@@ -119,18 +119,18 @@ def configurations(case: Case) -> Space:
         for weights, heads in product(case.weights, case.kv_heads):
             reason = why_illegal(case.model, weights, heads, size, node)
             if reason:
-                excluded[f"tensor_parallel {size} on {gpu.name}, {weights} weights"] = reason
+                excluded[f"tensor parallel {size} on {gpu.name}", reason] = None
                 continue
             legal += [
                 Configuration(weights, cache, heads, gpu, size, rental)
                 for cache, rental in product(case.levers.kv_cache, kept)
             ]
     if not legal:
-        raise CaseError([_no_legal_size(case, tuple(excluded.values()))])
-    return _space(case, legal, tuple(excluded.items()))
+        raise CaseError([_no_legal_size(case, [reason for _, reason in excluded])])
+    return _space(case, legal, tuple(excluded))
 
 
-def _no_legal_size(case: Case, reasons: tuple[str, ...]) -> Mistake:
+def _no_legal_size(case: Case, reasons: Sequence[str]) -> Mistake:
     sizes: set[int] = set()
     for gpu in case.hardware.gpus:
         node = max(choice.node for choice in rentals(case, gpu))
