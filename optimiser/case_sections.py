@@ -203,6 +203,8 @@ class Assumptions(Schema):
     """Itemised: share of the device that the engine budgets."""
     max_num_batched_tokens: int | None = Field(default=None, gt=0, le=10_000_000)
     """Itemised: most tokens in one step; the engine's own default for the GPU if not given."""
+    prefix_cached_frac: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the prompt tokens found in the engine's prefix cache, so not computed again."""
 
     @model_validator(mode="after")
     def _one_way_to_count_memory(self) -> Self:

@@ -25,10 +25,10 @@ def remember_format(ctx: click.Context, _: click.Parameter, value: str) -> str:
     return value
 
 
-def case_options(command: Command) -> Command:
+def case_options(command: Command, override: str = "--set") -> Command:
     """The case and its overrides."""
     command = click.option(
-        "--set",
+        override,
         "settings",
         multiple=True,
         metavar="FIELD=VALUE",
@@ -68,9 +68,9 @@ def output_options(command: Command) -> Command:
     )(command)
 
 
-def solver_options(command: Command) -> Command:
-    """The solver and what it may use."""
-    command = click.option(
+def solver_option(command: Command) -> Command:
+    """Which solver proves the optimum."""
+    return click.option(
         "--solver",
         "solver_name",
         type=click.Choice(["cp-sat", "highs", "cbc"]),
@@ -78,6 +78,11 @@ def solver_options(command: Command) -> Command:
         show_default=True,
         help="Which solver proves the optimum.",
     )(command)
+
+
+def solver_options(command: Command) -> Command:
+    """The solver and what it may use."""
+    command = solver_option(command)
     command = click.option(
         "--time-limit",
         "time_limit_s",

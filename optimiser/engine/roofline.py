@@ -15,8 +15,15 @@ def token_flops(llm: Llm, context: float) -> float:
     return 2 * llm.matmul_params + _attention_flops(llm, context)
 
 
-def prompt_flops(llm: Llm, tokens: int) -> float:
-    """Arithmetic of one prompt on the whole replica, FLOP: each token sees those before it."""
+def prompt_flops(llm: Llm, tokens: int, cached_frac: float = 0.0) -> float:
+    """Arithmetic of one prompt on the whole replica, FLOP: each token sees those before it.
+
+    A cached prefix is not computed again, but the rest attends to it.
+    """
+    return _pass_flops(llm, tokens) - _pass_flops(llm, tokens * cached_frac)
+
+
+def _pass_flops(llm: Llm, tokens: float) -> float:
     return tokens * (2 * llm.matmul_params + _attention_flops(llm, tokens / 2))
 
 

@@ -22,7 +22,7 @@ def columns(case: Case, chosen: Sequence[Configuration], lengths: Lengths) -> Re
     experts = llm.experts
     missed = 1 - experts.per_token / experts.count if experts else 0.0
     decode = roofline.token_flops(llm, lengths.decode_context)
-    prefill = roofline.prompt_flops(llm, lengths.prompt)
+    prefill = roofline.prompt_flops(llm, lengths.prompt, assumed.prefix_cached_frac)
 
     @cache
     def weights(name: str) -> tuple[float, float]:

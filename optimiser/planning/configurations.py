@@ -38,6 +38,10 @@ class Need:
         """Whole replicas needed, boundary included."""
         return np.ceil(self.replicas(index, batch) * (1 - TOLERANCE)).astype(np.int64)
 
+    def of(self, kept: Ints) -> "Need":
+        """The same need of some of the configurations, counted anew."""
+        return replace(self, replicas=lambda index, batch: self.replicas(kept[index], batch))
+
 
 @dataclass(frozen=True, slots=True)
 class Space:
@@ -89,7 +93,18 @@ class Space:
 
     def only(self, index: Ints) -> "Space":
         """The space of some of the configurations."""
-        return _space(self.case, [self.configurations[i] for i in index], self.excluded)
+        return Space(
+            self.case,
+            tuple(self.configurations[i] for i in index),
+            self.excluded,
+            self.unit_nano_usd[index],
+            self.unit_replicas[index],
+            self.unit_gpus[index],
+            self.batch_by_memory[index],
+            self.batch_by_tpot[index],
+            self.within_ttft[index],
+            tuple(need.of(index) for need in self.needs),
+        )
 
     def relaxed(self, fields: frozenset[str]) -> "Space":
         """The space without the requirements of some fields of the case."""

@@ -1,7 +1,7 @@
 """Solve, ask the engine, cut, solve again: until program and engine agree or time is up."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class Found:
     cost_nano_usd: int = 0
     bound_nano_usd: int | None = None
     """Only of a cost program: no compliant design costs less."""
+    chosen: int = -1
+    """Index of the design's configuration in the program's space."""
     value: int = 0
     """Objective at the solution, in the program's own unit, for whole objectives."""
 
@@ -65,7 +67,7 @@ def search(program: Program, run: Run) -> Found:
         agreed = _agreed(program.space, chosen, design)
         if agreed is not None and solution.status is Status.OPTIMAL:
             value = round(solution.objective or 0.0)
-            return Found(Status.OPTIMAL, agreed, agreed.nano_usd_per_hour, bound, value)
+            return Found(Status.OPTIMAL, agreed, agreed.nano_usd_per_hour, bound, chosen, value)
         best = _cheaper(best, _repaired(program.space, chosen), bound)
         if solution.status is Status.FEASIBLE:
             return best
@@ -111,7 +113,7 @@ def _repaired(space: Space, chosen: int) -> Found:
         return Found(Status.UNDECIDED)
     if budget is not None and cost > nano_usd(budget) * (1 + TOLERANCE):
         return Found(Status.UNDECIDED)
-    return Found(Status.FEASIBLE, design, cost)
+    return Found(Status.FEASIBLE, design, cost, chosen=chosen)
 
 
 def _cheaper(best: Found, other: Found, bound: int | None) -> Found:
@@ -121,7 +123,7 @@ def _cheaper(best: Found, other: Found, bound: int | None) -> Found:
         return Found(Status.UNDECIDED, bound_nano_usd=bound)
     cheapest = min(designs, key=lambda found: found.cost_nano_usd)
     known = best.bound_nano_usd if bound is None else bound
-    return Found(Status.FEASIBLE, cheapest.design, cheapest.cost_nano_usd, known)
+    return replace(cheapest, bound_nano_usd=known)
 
 
 def _one(value: int) -> Ints:

@@ -1,7 +1,7 @@
 """The order among designs of equal cost: total, so that one case always gives one design."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pulp
 
@@ -13,8 +13,12 @@ OWN_BITS = 16
 """Bits of the numbers that most models are published in."""
 
 
-def preferences(program: Program) -> Iterator[tuple[str, list[tuple[pulp.LpVariable, float]]]]:
+def preferences(
+    program: Program, first: Sequence[int] = ()
+) -> Iterator[tuple[str, list[tuple[pulp.LpVariable, float]]]]:
     """Objectives to minimise in turn once the cost is settled, less those that cannot differ.
+
+    A caller's own weights of the configurations come `first`.
 
     Least change to the model first (KV heads, then weight bits, then cache bits), fewest GPUs,
     smallest tensor parallel, largest batch, and at last the GPU's name and the catalogue's order
@@ -25,6 +29,8 @@ def preferences(program: Program) -> Iterator[tuple[str, list[tuple[pulp.LpVaria
     changes = _ranks([_change(c, own) for c in configurations])
     names = _ranks([_name(c) for c in configurations])
     sizes = [c.tensor_parallel for c in configurations]
+    if any(first):
+        yield "first", _weighted(program, first)
     if any(changes):
         yield "least change", _weighted(program, changes)
     if len(program.groups) > 1:
@@ -35,7 +41,7 @@ def preferences(program: Program) -> Iterator[tuple[str, list[tuple[pulp.LpVaria
         yield "name", _weighted(program, names)
 
 
-def _weighted(program: Program, weights: list[int]) -> list[tuple[pulp.LpVariable, float]]:
+def _weighted(program: Program, weights: Sequence[int]) -> list[tuple[pulp.LpVariable, float]]:
     return [(use, weight) for use, weight in zip(program.use, weights, strict=True) if weight]
 
 

@@ -114,6 +114,7 @@ def replica_of(case: Case, design: Design) -> Replica:
         sampling = other + 2 * tokens * hidden
         per_sequence = 39.0 * (llm.vocab_size or 0)
     attention = _attention_flops(llm)
+    cached = prompt * assumed.prefix_cached_frac
     multiplied = 2 * _multiplied_params(llm)
     return Replica(
         weight_bytes=(dense + routed) / shards,
@@ -126,7 +127,11 @@ def replica_of(case: Case, design: Design) -> Replica:
         kv_read_bytes_per_sequence=_kv_bytes(case, design, prompt + answer / 2),
         usable_bytes=chosen.gpu.capacity_bytes * usable_frac,
         decode_flops=(multiplied + attention(prompt + answer / 2)) / shards,
-        prefill_flops=prompt * (multiplied + attention(prompt / 2)) / shards,
+        prefill_flops=(
+            prompt * (multiplied + attention(prompt / 2))
+            - cached * (multiplied + attention(cached / 2))
+        )
+        / shards,
         bytes_per_s=bytes_of_gb(chosen.gpu.bandwidth_gb_per_s) * assumed.efficiency,
         flops_per_s=(chosen.gpu.flops_per_s(weights) or 0.0) * assumed.efficiency,
         prompt=prompt,

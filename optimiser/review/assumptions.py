@@ -68,6 +68,9 @@ def assumptions(case: Case, design: Design) -> list[str]:
         f"headroom {plain(assumed.headroom)} stands in for bursts, queueing and prefill stalls, "
         "which are not modelled",
     ]
+    if assumed.prefix_cached_frac:
+        share = plain(assumed.prefix_cached_frac * 100)
+        lines.append(f"{share} % of the prompt tokens found in the prefix cache")
     weights = WEIGHT_FORMATS[chosen.weights]
     if not chosen.gpu.computes(weights):
         lines.append(

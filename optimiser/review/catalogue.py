@@ -10,6 +10,7 @@ from optimiser.review.numbers import count, plain, rounded, usd
 from optimiser.review.review import Review, Table
 from optimiser.units import gib
 
+TEXT_COLUMNS = {"gpus": (0, 5), "models": (0,), "offers": (0, 1)}
 KINDS = {"gpus": "GPU", "models": "model", "offers": "offer"}
 
 
@@ -27,7 +28,7 @@ def list_review(known: Catalogue, kind: str) -> Review:
         headline=f"show one with its sources: optimise catalogue {kind} NAME",
         good=True,
         steps=(),
-        tables=(Table(kind, columns, rows),),
+        tables=(Table(kind, columns, rows, text=TEXT_COLUMNS[kind]),),
         closing=(),
         notes=(),
         data={kind: [_data(entry) for entry in entries]},
@@ -52,7 +53,7 @@ def entry_review(known: Catalogue, kind: str, name: str) -> Review:
         headline=str(known.where(_folder(kind), name)),
         good=True,
         steps=(),
-        tables=(Table("Figures", ("", "value", "source"), tuple(rows)),),
+        tables=(Table("Figures", ("", "value", "source"), tuple(rows), text=(0, 1, 2)),),
         closing=tuple(f"[{i}] {note}" for i, note in enumerate(notes, 1)),
         notes=(),
         data=_data(entry),

@@ -39,6 +39,8 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     ticks: tuple[bool, ...] = ()
+    text: tuple[int, ...] = (0,)
+    """Columns of words, aligned to the left; numbers are aligned to the right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,9 @@ def _alternative_table(alternatives: Sequence[Alternative]) -> tuple[Table, ...]
     if not alternatives:
         return ()
     rows = tuple((one.gpu, *_why_lost(one)) for one in alternatives)
-    return (Table("Other GPU types", ("", "best design", "$/h", "why it lost"), rows),)
+    return (
+        Table("Other GPU types", ("", "best design", "$/h", "why it lost"), rows, text=(0, 1, 3)),
+    )
 
 
 def _why_lost(one: Alternative) -> tuple[str, str, str]:
@@ -265,7 +269,11 @@ def _infeasible(outcome: Infeasible) -> Review:
         )
         title = f"Conflict {i + 1} of {len(outcome.conflicts)}"
         alone = "cannot be met" if len(rows) == 1 else "cannot all be met; changing one is enough"
-        tables.append(Table(f"{title}: {alone}", ("requirement", "asked", "works at", "in"), rows))
+        tables.append(
+            Table(
+                f"{title}: {alone}", ("requirement", "asked", "works at", "in"), rows, text=(0, 3)
+            )
+        )
     work = f"{outcome.solver}, {count(outcome.configurations, 'configuration')}"
     return Review(
         title=f"{case.name} · {case.model.name}",

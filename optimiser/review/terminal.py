@@ -1,14 +1,10 @@
 """A review as terminal text."""
 
-import re
-
 import click
 
 from optimiser.review.review import Review, Table
 
 INDENT = " " * 13
-NOT_A_NUMBER = re.compile(r"[A-Za-z\[]|-[A-Za-z]")
-"""How a cell starts that reads as text: its column is aligned to the left."""
 
 
 def render(review: Review) -> str:
@@ -34,10 +30,9 @@ def _table(table: Table) -> str:
     rows = [table.columns, *table.rows]
     columns = range(len(table.columns))
     widths = [max(len(row[i]) for row in rows) for i in columns]
-    left = [any(NOT_A_NUMBER.match(row[i]) for row in table.rows) for i in columns]
     lines = [click.style(table.title, bold=True)]
     for n, row in enumerate(rows):
-        cells = [_aligned(cell, widths[i], left=left[i]) for i, cell in enumerate(row)]
+        cells = [_aligned(cell, widths[i], left=i in table.text) for i, cell in enumerate(row)]
         mark = "  "
         if table.ticks and n:
             holds = table.ticks[n - 1]
