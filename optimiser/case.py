@@ -27,7 +27,25 @@ from optimiser.yaml_io import Document, override, parse, read
 
 
 def _llm_by_name(value: object, info: ValidationInfo) -> object:
-    return named_or_inline(value, catalogue_of(info).llm, Llm)
+    folder = (info.context or {}).get("folder", Path())
+    return named_or_inline(value, lambda name: named_llm(name, catalogue_of(info), folder), Llm)
+
+
+def is_config_path(name: str) -> bool:
+    """Whether a model is named by a path to a config.json instead of by a catalogue name."""
+    return name.endswith(".json") or "/" in name
+
+
+def named_llm(name: str, known: Catalogue, folder: Path = Path()) -> Llm:
+    """The LLM of a catalogue name, or of a path to a config.json relative to a folder.
+
+    Raises CatalogueError.
+    """
+    if not is_config_path(name):
+        return known.llm(name)
+    from optimiser.catalogue.hf_import import llm_of_config
+
+    return llm_of_config(folder / name)
 
 
 class Case(Schema):
@@ -48,18 +66,25 @@ class Case(Schema):
     limits: Limits = Limits()
     """The case's own limits."""
 
-    _offers: dict[str, Offer] = PrivateAttr(default_factory=dict)
+    _offers: dict[str, tuple[Offer, ...]] = PrivateAttr(default_factory=dict)
     _document: Document | None = PrivateAttr(default=None)
     _catalogue: Catalogue | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _parts_suit_each_other(self, info: ValidationInfo) -> Self:
         self._catalogue = catalogue_of(info)
-        refuse_all([*self._unpriced_gpus(), *self._gpus_without_rates(), *self._illegal_heads()])
+        refuse_all(
+            [
+                *self._unpriced_gpus(),
+                *self._gpus_without_rates(),
+                *self._illegal_heads(),
+                *self._figures_for_memory(),
+            ]
+        )
         return self
 
     def _unpriced_gpus(self) -> Iterator[Problem]:
-        """Looks up the offer of each GPU that needs one."""
+        """Looks up the offers of each GPU that needs one."""
         for gpu in self.hardware.gpus:
             stated = self.hardware.usd_per_gpu_hour or gpu.usd_per_hour
             if stated is not None:
@@ -67,24 +92,33 @@ class Case(Schema):
                     message = f"the price of {gpu.name}, {stated}, is less than a nano-dollar"
                     yield Problem("hardware.gpus", message)
                 continue
-            offers = self._catalogue.offers(gpu.name) if self._catalogue else ()
-            if offers:
-                self._offers[gpu.name] = offers[0]
-            else:
+            known = self._catalogue.offers(gpu.name) if self._catalogue else ()
+            self._offers[gpu.name] = tuple(filter(self.hardware.offers.admits, known))
+            if not known:
                 message = (
                     f"no price for {gpu.name}: give hardware.usd_per_gpu_hour, "
                     "or usd_per_hour of an inline GPU"
                 )
                 yield Problem("hardware.gpus", message)
+            elif not self._offers[gpu.name]:
+                message = f"none of the {len(known)} offers of {gpu.name} is admitted"
+                yield Problem("hardware.offers", message)
 
     def _gpus_without_rates(self) -> Iterator[Problem]:
         for gpu in self.hardware.gpus:
-            for name in self.levers.weights:
+            for name in self.weights:
                 fmt = WEIGHT_FORMATS[name]
                 if gpu.flops_per_s(fmt) is None:
                     figures = " and no ".join(dict.fromkeys((fmt.computes_in, "fp16")))
                     message = f"{gpu.name} has no {figures} figure, which {name} weights need"
                     yield Problem("hardware.gpus", message)
+
+    def _figures_for_memory(self) -> Iterator[Problem]:
+        if self.assumptions.memory == "itemised":
+            missing = self.model.missing_for_memory
+            if missing:
+                message = f"itemised memory needs the model's {', '.join(missing)}"
+                yield Problem("assumptions.memory", message)
 
     def _illegal_heads(self) -> Iterator[Problem]:
         heads = self.model.attention_heads
@@ -132,7 +166,8 @@ class Case(Schema):
                 f"found {shown(document.data)}, expected a case with name, brief, model, hardware"
             )
             raise CaseError([Mistake(document.where(()), "", message)])
-        case = validated(cls, document, {"catalogue": catalogue})
+        folder = Path(document.source).parent
+        case = validated(cls, document, {"catalogue": catalogue, "folder": folder})
         if isinstance(case, list):
             raise CaseError(case)
         case._document = document
@@ -154,19 +189,9 @@ class Case(Schema):
         case._document = self._document
         return case
 
-    def usd_per_gpu_hour(self, gpu: Gpu) -> float:
-        """Price of one GPU for an hour: the case's, the inline GPU's, or the cheapest offer's."""
-        if self.hardware.usd_per_gpu_hour is not None:
-            return self.hardware.usd_per_gpu_hour
-        return gpu.usd_per_hour or self._offers[gpu.name].usd_per_gpu_hour
-
-    def nano_usd_per_gpu_hour(self, gpu: Gpu) -> int:
-        """The price in whole nano-dollars, as the program compares it."""
-        return nano_usd(self.usd_per_gpu_hour(gpu))
-
-    def offer(self, gpu: Gpu) -> Offer | None:
-        """The offer whose price is used for a GPU, if it is an offer's."""
-        return self._offers.get(gpu.name)
+    def offers(self, gpu: Gpu) -> tuple[Offer, ...]:
+        """The offers of a GPU that the case admits; none where its price is stated."""
+        return self._offers.get(gpu.name, ())
 
     @property
     def source(self) -> str:
@@ -176,6 +201,11 @@ class Case(Schema):
     def where(self, field: str) -> str:
         """`file:line` of a dotted field, for messages and rows that quote it."""
         return self._document.where(tuple(field.split("."))) if self._document else self.name
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Weight formats to choose among: the lever's, else the checkpoint's own."""
+        return self.levers.weights or (self.model.own_format,)
 
     @property
     def kv_heads(self) -> tuple[int, ...]:

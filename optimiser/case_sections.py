@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, NoReturn, Self
+from typing import Annotated, Any, Literal, NoReturn, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from optimiser.catalogue.formats import cache_format_name, weight_format_name
 from optimiser.catalogue.gpu import Gpu
 from optimiser.catalogue.load import Catalogue, default_catalogue
+from optimiser.catalogue.offer import Offer, Term
 from optimiser.errors import CatalogueError
-from optimiser.schema import AnySchema, Schema, refuse, shown
+from optimiser.schema import AnySchema, Problem, Schema, refuse, refuse_all, shown
 from optimiser.units import s_of_ms
 
 MOST_TOKENS = 10_000_000
@@ -45,7 +46,7 @@ def _refuse_as(error: CatalogueError) -> NoReturn:
     refuse(str(first).removeprefix(":").strip() if first.where else first.message, first.nearest)
 
 
-def _opened(value: object) -> object:
+def opened(value: object) -> object:
     """A lever's single value as a list of one; an empty list is refused, repeats are dropped."""
     values = list(value) if isinstance(value, list | tuple) else [value]
     if not values:
@@ -53,12 +54,16 @@ def _opened(value: object) -> object:
     return tuple(dict.fromkeys(values)) if all(map(_hashable, values)) else tuple(values)
 
 
+def _list_or_none(value: object) -> object:
+    return None if value is None else opened(value)
+
+
 def _hashable(value: object) -> bool:
     return isinstance(value, str | int | float)
 
 
-def _named(resolve: Any, values: tuple[object, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(resolve(value) for value in values))
+def _named(resolve: Any, values: tuple[object, ...] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(dict.fromkeys(resolve(value) for value in values))
 
 
 Count = Annotated[int, Field(gt=0, le=1_000_000)]
@@ -113,17 +118,41 @@ class Brief(Schema):
         return "requests_per_s" if self.requests_per_s is not None else "concurrent_users"
 
 
+class Offers(Schema):
+    """Which of the catalogue's offers may be rented; any, on demand, where nothing is said."""
+
+    names: Annotated[tuple[str, ...] | None, BeforeValidator(_list_or_none)] = None
+    """Offers by name."""
+    clouds: Annotated[tuple[str, ...] | None, BeforeValidator(_list_or_none)] = None
+    """Sellers."""
+    regions: Annotated[tuple[str, ...] | None, BeforeValidator(_list_or_none)] = None
+    """Regions."""
+    terms: Annotated[tuple[Term, ...], BeforeValidator(opened)] = ("on-demand",)
+    """on-demand, spot, or both."""
+
+    def admits(self, offer: Offer) -> bool:
+        """Whether an offer may be rented."""
+        return (
+            (self.names is None or offer.name in self.names)
+            and (self.clouds is None or offer.cloud in self.clouds)
+            and (self.regions is None or offer.region in self.regions)
+            and any(offer.price(term) is not None for term in self.terms)
+        )
+
+
 class Hardware(Schema):
     """What may be rented."""
 
     gpus: Annotated[
         tuple[Annotated[Gpu, BeforeValidator(_gpu_by_name, json_schema_input_type=str | Gpu)], ...],
-        BeforeValidator(_opened, json_schema_input_type=list[str | Gpu]),
+        BeforeValidator(opened, json_schema_input_type=list[str | Gpu]),
     ]
     """GPUs to choose among: catalogue names, or inline with name, memory_gb, bandwidth_gb_per_s,
     tflops and usd_per_hour."""
     usd_per_gpu_hour: float | None = Field(default=None, gt=0, le=1e6)
     """Price of each of these GPUs for an hour, in place of the offers' prices."""
+    offers: Offers = Offers()
+    """Which offers may be rented where nothing states a price."""
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Self:
@@ -145,24 +174,24 @@ class Levers(Schema):
     """What may be changed: a value fixes a lever, a list opens it."""
 
     weights: Annotated[
-        tuple[str, ...],
+        tuple[str, ...] | None,
         BeforeValidator(partial(_named, weight_format_name)),
-        BeforeValidator(_opened, json_schema_input_type=str | list[str]),
-    ] = ("fp16",)
-    """Weight formats."""
+        BeforeValidator(_list_or_none, json_schema_input_type=str | list[str] | None),
+    ] = None
+    """Weight formats; the checkpoint's own where nothing is said, 16 bits for most."""
     kv_cache: Annotated[
         tuple[str, ...],
         BeforeValidator(partial(_named, cache_format_name)),
-        BeforeValidator(_opened, json_schema_input_type=str | list[str]),
+        BeforeValidator(opened, json_schema_input_type=str | list[str]),
     ] = ("fp16",)
     """KV-cache formats."""
     kv_heads: Annotated[
         tuple[Count, ...] | None,
-        BeforeValidator(_opened, json_schema_input_type=int | list[int] | None),
+        BeforeValidator(_list_or_none, json_schema_input_type=int | list[int] | None),
     ] = None
     """KV heads; the model's own where nothing is said."""
     tensor_parallel: Annotated[
-        tuple[Count, ...], BeforeValidator(_opened, json_schema_input_type=int | list[int])
+        tuple[Count, ...], BeforeValidator(opened, json_schema_input_type=int | list[int])
     ] = (1,)
     """GPUs that share one replica."""
     batch: Batch = Batch()
@@ -176,8 +205,30 @@ class Assumptions(Schema):
     """Share of the ideal roofline that is reached."""
     headroom: float = Field(default=1.3, ge=1, le=1000)
     """Capacity planned for each unit of demand, for bursts and queueing."""
+    memory: Literal["reserve", "itemised"] = "reserve"
+    """How memory is counted: one share held back, or every term of an engine."""
     memory_reserve: float = Field(default=0.10, ge=0, lt=1)
     """Share of memory held back for activations, fragmentation and buffers."""
+    memory_utilization: float = Field(default=0.9, gt=0, le=1)
+    """Itemised: share of the device that the engine budgets."""
+    max_num_batched_tokens: int | None = Field(default=None, gt=0, le=10_000_000)
+    """Itemised: most tokens in one step; the engine's own default for the GPU if not given."""
+    prefix_cached_frac: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the prompt tokens found in the engine's prefix cache, so not computed again."""
+
+    @model_validator(mode="after")
+    def _one_way_to_count_memory(self) -> Self:
+        itemised = self.memory == "itemised"
+        of_the_other = (
+            {"memory_reserve"} if itemised else {"memory_utilization", "max_num_batched_tokens"}
+        )
+        refuse_all(
+            [
+                Problem(name, f"does not go with memory: {self.memory}")
+                for name in sorted(of_the_other & self.model_fields_set)
+            ]
+        )
+        return self
 
 
 class Limits(Schema):

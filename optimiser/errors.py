@@ -18,9 +18,9 @@ class Mistake:
     """Valid names close to the one found."""
 
     def __str__(self) -> str:
-        field = f" {self.field}:" if self.field else ""
+        place = " ".join(f"{part}:" for part in (self.where, self.field) if part)
         hint = f" (did you mean {' or '.join(self.nearest)}?)" if self.nearest else ""
-        return f"{self.where}:{field} {self.message}{hint}"
+        return f"{place} {self.message}{hint}".strip()
 
 
 class OptimiseError(Exception):

@@ -113,19 +113,15 @@ def override(document: Document, settings: Sequence[str], option: str = "--set")
     """
     data = _copied(document.data)
     origins = dict(document.overrides)
-    mistakes = []
+    mistakes: list[Mistake] = []
     for setting in settings:
         origin = f"{option} {setting}"
-        path, equals, text = setting.partition("=")
-        keys = path.strip().split(".")
-        if not equals or not all(keys) or not path.isprintable():
-            mistakes.append(Mistake(origin, "", "expected path.to.field=value"))
-            continue
         try:
-            value = parse(text, origin).data if text.strip() else None
+            path, value = parse_setting(setting, option)
         except InputError as error:
-            mistakes += [Mistake(origin, m.field, m.message) for m in error.mistakes]
+            mistakes += error.mistakes
             continue
+        keys = path.split(".")
         problem = _put(data, keys, value)
         if problem:
             mistakes.append(Mistake(origin, path, problem))
@@ -136,6 +132,19 @@ def override(document: Document, settings: Sequence[str], option: str = "--set")
     if mistakes:
         raise InputError(mistakes)
     return Document(document.source, data, document.lines, origins)
+
+
+def parse_setting(setting: str, option: str = "--set") -> tuple[str, Any]:
+    """The dotted path and the value of a `path.to.field=YAML value`. Raises InputError."""
+    origin = f"{option} {setting}"
+    path, equals, text = setting.partition("=")
+    path = path.strip()
+    if not equals or not all(path.split(".")) or not path.isprintable():
+        raise InputError([Mistake(origin, "", "expected path.to.field=value")])
+    try:
+        return path, parse(text, origin).data if text.strip() else None
+    except InputError as error:
+        raise InputError(Mistake(origin, m.field, m.message) for m in error.mistakes) from error
 
 
 def write(path: Path, text: str) -> None:

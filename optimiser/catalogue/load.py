@@ -1,5 +1,6 @@
 """Finds and reads the catalogue: one YAML file for each LLM, GPU and offer."""
 
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,9 @@ from optimiser.yaml_io import read
 
 AnyEntry = TypeVar("AnyEntry", Llm, Gpu, Offer)
 
+FOLDER_VARIABLE = "OPTIMISE_CATALOGUE"
+MOST_NAMES_LISTED = 60
+
 
 def shipped(folder: str) -> Path:
     """A data folder that ships with the product: the wheel's copy, else the checkout's."""
@@ -23,38 +27,52 @@ def shipped(folder: str) -> Path:
 
 
 class Catalogue:
-    """The LLMs, GPUs and offers under a root folder, read when asked for and kept."""
+    """The LLMs, GPUs and offers under some root folders, read when asked for and kept.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    A later root adds to the earlier ones, and wins where both have a name.
+    """
+
+    def __init__(self, *roots: Path) -> None:
+        self.roots = roots
         self._entries: dict[Path, Schema] = {}
 
     def llm(self, name: str) -> Llm:
         """The LLM of that name. Raises CatalogueError with the nearest names."""
-        return self._entry(Llm, "llms", "model", name)
+        return self._read(Llm, self._path("llms", "model", name))
 
     def gpu(self, name: str) -> Gpu:
         """The GPU of that name. Raises CatalogueError with the nearest names."""
-        return self._entry(Gpu, "gpus", "GPU", name)
+        return self._read(Gpu, self._path("gpus", "GPU", name))
+
+    def offer(self, name: str) -> Offer:
+        """The offer of that name. Raises CatalogueError with the nearest names."""
+        return self._read(Offer, self._path("offers", "offer", name))
 
     def offers(self, gpu: str) -> tuple[Offer, ...]:
         """Every offer of a GPU: the smallest instances first, the cheapest first among equals."""
-        folder = self.root / "offers" / gpu
-        found = [self._read(Offer, path) for path in sorted(folder.glob("*.yaml"))]
-        return tuple(sorted(found, key=_instance_size_and_price))
+        paths = [p for p in self._paths("offers").values() if p.parent.name == gpu]
+        return tuple(sorted((self._read(Offer, path) for path in paths), key=_size_and_price))
 
     def names(self, kind: str) -> tuple[str, ...]:
-        """Names of all entries of a kind: `llms` or `gpus`."""
-        return tuple(sorted(path.stem for path in (self.root / kind).glob("*.yaml")))
+        """Names of all entries of a kind: `llms`, `gpus` or `offers`."""
+        return tuple(sorted(self._paths(kind)))
 
-    def _entry(self, schema: type[AnyEntry], kind: str, what: str, name: str) -> AnyEntry:
-        path = self.root / kind / f"{name}.yaml"
-        if "/" in name or "\\" in name or "\0" in name or not path.is_file():
-            known = self.names(kind)
+    def where(self, kind: str, name: str) -> Path:
+        """The file of an entry."""
+        return self._paths(kind)[name]
+
+    def _paths(self, kind: str) -> dict[str, Path]:
+        pattern = "*/*.yaml" if kind == "offers" else "*.yaml"
+        return {p.stem: p for root in self.roots for p in sorted((root / kind).glob(pattern))}
+
+    def _path(self, kind: str, what: str, name: str) -> Path:
+        known = self._paths(kind)
+        if name not in known:
             near = nearest(name, known)
-            listing = "" if near else f"; the catalogue has {', '.join(known)}"
+            listed = len(known) <= MOST_NAMES_LISTED and not near
+            listing = f"; the catalogue has {', '.join(known)}" if listed else ""
             raise CatalogueError([Mistake("", "", f"unknown {what} {name!r}{listing}", near)])
-        return self._read(schema, path)
+        return known[name]
 
     def _read(self, schema: type[AnyEntry], path: Path) -> AnyEntry:
         kept = self._entries.get(path)
@@ -67,15 +85,30 @@ class Catalogue:
         entry = validated(schema, document, {})
         if isinstance(entry, list):
             raise CatalogueError(entry)
+        if entry.name != path.stem:
+            message = f"found {entry.name!r}, expected the file's own name {path.stem!r}"
+            raise CatalogueError([Mistake(document.where(("name",)), "name", message)])
         self._entries[path] = entry
         return entry
 
 
-@lru_cache(maxsize=1)
+def _size_and_price(offer: Offer) -> tuple[int, float, str]:
+    return offer.gpus_per_instance, offer.usd_per_hour, offer.name
+
+
+@lru_cache(maxsize=8)
+def catalogue(folder: str | None = None) -> Catalogue:
+    """The shipped catalogue, with a user's folder (llms/, gpus/, offers/GPU/) added to it.
+
+    Kept for the process. Raises CatalogueError where the folder is none.
+    """
+    if folder is None:
+        return Catalogue(shipped("models"))
+    if not Path(folder).is_dir():
+        raise CatalogueError([Mistake(folder, "", "no such catalogue folder")])
+    return Catalogue(shipped("models"), Path(folder))
+
+
 def default_catalogue() -> Catalogue:
-    """The catalogue that ships with the product, shared by everything in the process."""
-    return Catalogue(shipped("models"))
-
-
-def _instance_size_and_price(offer: Offer) -> tuple[int, float, str]:
-    return offer.gpus_per_instance, offer.usd_per_gpu_hour, offer.name
+    """The shipped catalogue, with the folder that OPTIMISE_CATALOGUE names."""
+    return catalogue(os.environ.get(FOLDER_VARIABLE) or None)

@@ -1,8 +1,12 @@
 """A price offer: what a cloud asks for an instance with GPUs."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from optimiser.schema import Schema
+
+Term = Literal["on-demand", "spot"]
 
 
 class Offer(Schema):
@@ -31,7 +35,6 @@ class Offer(Schema):
     note: str | None = None
     """Caveat."""
 
-    @property
-    def usd_per_gpu_hour(self) -> float:
-        """Price of one GPU for an hour on demand."""
-        return self.usd_per_hour / self.gpus_per_instance
+    def price(self, term: Term) -> float | None:
+        """Dollars per hour of the whole instance; None where it is not sold on that term."""
+        return self.usd_per_hour if term == "on-demand" else self.spot_usd_per_hour

@@ -37,6 +37,7 @@ DOES_NOT_COMPLY = 3
 def command(
     case_path: str,
     settings: tuple[str, ...],
+    folder: str | None,
     gpu: str,
     gpus: int,
     batch: int,
@@ -60,7 +61,7 @@ def command(
     from optimiser.planning.verify import verify
     from optimiser.review.check import check_review
 
-    case = load_case(case_path, settings)
+    case = load_case(case_path, settings, folder)
     given = {
         "levers.weights": weights,
         "levers.kv_cache": kv_cache,
@@ -98,7 +99,7 @@ def _fixed(case: "Case", gpu: str, given: dict[str, object]) -> "tuple[Case, Con
     changes = {
         **own_price,  # the case prices only the GPUs that it names
         "hardware.gpus": [known.get(gpu, gpu)],
-        "levers.weights": case.levers.weights[0],
+        "levers.weights": case.weights[0],
         "levers.kv_cache": case.levers.kv_cache[0],
         "levers.kv_heads": case.kv_heads[0],
         "levers.tensor_parallel": case.levers.tensor_parallel[0],

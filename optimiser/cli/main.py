@@ -20,9 +20,16 @@ from optimiser.names import nearest
 COMMANDS = {
     "plan": "Find the cheapest compliant design of a case (the default command).",
     "check": "Say whether a design that you already run complies.",
+    "compare": "Compare hardware, models, offers or any other change, side by side.",
+    "levers": "Rank what to change: every lever alone, the best pairs, the best set.",
+    "fit": "Say whether a model fits on a GPU type, and where the memory goes.",
+    "import": "Read a Hugging Face config.json as a model of the catalogue.",
+    "catalogue": "List the models, GPUs and offers that are known, with their sources.",
     "new": "Write a commented case to start from.",
     "schema": "Print the JSON schema of a case.",
 }
+MODULES = {"import": "import_model"}
+"""Commands whose name cannot be a module's."""
 INTERRUPTED = 130
 
 
@@ -39,7 +46,7 @@ class Commands(DefaultGroup):  # type: ignore[misc]
             _refuse_mistyped(name, ctx)
             ctx.arg0 = name  # type: ignore[attr-defined]  # how DefaultGroup passes it on
             name = self.default_cmd_name
-        command: click.Command = import_module(f"optimiser.cli.{name}").command
+        command: click.Command = import_module(f"optimiser.cli.{MODULES.get(name, name)}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from optimiser.case import Case
     from optimiser.review.review import Review
 
+FOLDER_VARIABLE = "OPTIMISE_CATALOGUE"
 Command = TypeVar("Command", bound=Callable[..., Any])
 SUFFIXES = (".yaml", ".yml")
 PRESENTERS = {"text": "terminal", "json": "as_json", "markdown": "markdown"}
@@ -26,16 +27,27 @@ def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float
     return value
 
 
-def case_options(command: Command) -> Command:
+def case_options(command: Command, override: str = "--set") -> Command:
     """The case and its overrides."""
     command = click.option(
-        "--set",
+        override,
         "settings",
         multiple=True,
         metavar="FIELD=VALUE",
         help="Override a field, such as brief.requests_per_s=50. Repeatable; null removes it.",
     )(command)
-    return click.argument("case_path", metavar="CASE")(command)
+    return click.argument("case_path", metavar="CASE")(catalogue_option(command))
+
+
+def catalogue_option(command: Command) -> Command:
+    """A folder of the user's own LLMs, GPUs and offers."""
+    return click.option(
+        "--catalogue",
+        "folder",
+        envvar=FOLDER_VARIABLE,
+        metavar="DIR",
+        help="Add the LLMs, GPUs and offers of a folder to the shipped ones.",
+    )(command)
 
 
 def output_options(command: Command) -> Command:
@@ -56,9 +68,9 @@ def output_options(command: Command) -> Command:
     )(command)
 
 
-def solver_options(command: Command) -> Command:
-    """The solver and what it may use."""
-    command = click.option(
+def solver_option(command: Command) -> Command:
+    """Which solver proves the optimum."""
+    return click.option(
         "--solver",
         "solver_name",
         type=click.Choice(["cp-sat", "highs", "cbc"]),
@@ -66,6 +78,11 @@ def solver_options(command: Command) -> Command:
         show_default=True,
         help="Which solver proves the optimum.",
     )(command)
+
+
+def solver_options(command: Command) -> Command:
+    """The solver and what it may use."""
+    command = solver_option(command)
     command = click.option(
         "--time-limit",
         "time_limit_s",
@@ -83,16 +100,17 @@ def solver_options(command: Command) -> Command:
     )(command)
 
 
-def load_case(path: str, settings: tuple[str, ...]) -> "Case":
+def load_case(path: str, settings: tuple[str, ...], folder: str | None = None) -> "Case":
     """The case at a path, or the shipped one of that name; slips of unit are warned of."""
     from optimiser.case import Case
+    from optimiser.catalogue.load import catalogue
     from optimiser.review.assumptions import warnings
 
     place = Path(path)
     if not is_there(place):
         place = shipped_case(path) or place
         _refuse_near_miss(place)
-    case = Case.load(place, settings)
+    case = Case.load(place, settings, catalogue(folder))
     for warning in warnings(case):
         click.echo(f"warning: {warning}", err=True)
     return case

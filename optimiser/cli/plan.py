@@ -21,11 +21,15 @@ INFEASIBLE, UNDECIDED = 3, 4
     help="Write the cost program with all its cuts, for any solver.",
 )
 @click.option(
-    "--levers/--no-levers", "ranked", default=True, help="Rank what to change next.  [default: on]"
+    "--levers/--no-levers",
+    "ranked",
+    default=True,
+    help="Rank what to change next, and say why other GPU types lost.  [default: on]",
 )
 def command(
     case_path: str,
     settings: tuple[str, ...],
+    folder: str | None,
     format_name: str,
     output: Path | None,
     solver_name: str,
@@ -42,9 +46,10 @@ def command(
     """
     from optimiser.planning.planner import Infeasible, Planned, Undecided, plan
     from optimiser.review.review import review
+    from optimiser.studies.alternatives import other_gpus
     from optimiser.studies.levers import rank_levers
 
-    case = load_case(case_path, settings)
+    case = load_case(case_path, settings, folder)
     outcome = plan(
         case,
         solver_name=solver_name,
@@ -53,8 +58,11 @@ def command(
         cross_check=cross_check,
         save_lp=save_lp,
     )
-    levers = rank_levers(outcome, solver_name) if ranked and isinstance(outcome, Planned) else None
-    emit(review(outcome, levers), format_name, output)
+    shown = review(outcome)
+    if isinstance(outcome, Planned) and ranked:
+        levers = rank_levers(outcome, solver_name)
+        shown = review(outcome, levers, other_gpus(outcome, solver_name))
+    emit(shown, format_name, output)
     if isinstance(outcome, Infeasible):
         sys.exit(INFEASIBLE)
     if isinstance(outcome, Undecided):

@@ -15,7 +15,7 @@ def request_replica_s(replicas: Replicas, lengths: Lengths, batch: Ints) -> Floa
     answer tokens * step(batch) / batch + prefill: decreasing and convex in the batch.
     Shape: `batch` broadcast against (n_configurations,). Source: seed step 5.
     """
-    step_s = decode_step_s(replicas, lengths, batch)
+    step_s = decode_step_s(replicas, batch)
     return lengths.answer * step_s / batch + prefill_s(replicas, lengths)
 
 

@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimiser.case import Case
-from optimiser.catalogue.formats import CACHE_FORMATS, WEIGHT_FORMATS
 from optimiser.engine import memory
 from optimiser.engine.replicas import Floats, Ints, Lengths, Replicas
 from optimiser.engine.roofline import decode_step_s, prefill_s
 from optimiser.engine.serving import largest_batch_where, request_replica_s
 from optimiser.errors import CaseError, Mistake
+from optimiser.planning.columns import columns
 from optimiser.planning.design import Configuration
-from optimiser.units import TOLERANCE, bytes_of_gb, s_of_ms
+from optimiser.planning.legal import legal_sizes, why_illegal
+from optimiser.planning.rental import rentals, undominated
+from optimiser.units import TOLERANCE, s_of_ms
 
 LARGEST_NEED = 1e9
 """Replicas beyond which a demand is refused: whole-number arithmetic must stay in 64 bits."""
@@ -36,6 +38,10 @@ class Need:
         """Whole replicas needed, boundary included."""
         return np.ceil(self.replicas(index, batch) * (1 - TOLERANCE)).astype(np.int64)
 
+    def of(self, kept: Ints) -> "Need":
+        """The same need of some of the configurations, counted anew."""
+        return replace(self, replicas=lambda index, batch: self.replicas(kept[index], batch))
+
 
 @dataclass(frozen=True, slots=True)
 class Space:
@@ -45,10 +51,12 @@ class Space:
     configurations: tuple[Configuration, ...]
     excluded: tuple[tuple[str, str], ...]
     """Combinations left out: what, and why."""
-    engine: Replicas
-    lengths: Lengths
-    price_nano_usd: Ints
-    """Price of one replica for an hour, whole nano-dollars, shape (n_configurations,)."""
+    unit_nano_usd: Ints
+    """Price of one unit (an instance, or one replica's GPUs) for an hour, whole nano-dollars."""
+    unit_replicas: Ints
+    """Replicas that one unit holds."""
+    unit_gpus: Ints
+    """GPUs that one unit is charged for."""
     batch_by_memory: Ints
     """Largest batch that fits, up to the case's own limit; 0 where nothing fits."""
     batch_by_tpot: Ints
@@ -59,11 +67,6 @@ class Space:
 
     def __len__(self) -> int:
         return len(self.configurations)
-
-    @property
-    def tensor_parallel(self) -> Ints:
-        """GPUs of one replica, shape (n_configurations,)."""
-        return np.array([c.tensor_parallel for c in self.configurations], dtype=np.int64)
 
     @property
     def largest_batch(self) -> Ints:
@@ -80,9 +83,28 @@ class Space:
             least = np.maximum(least, need.whole(index, at))
         return least
 
+    def units(self, replicas: Ints) -> Ints:
+        """Priced units that hold so many replicas."""
+        return -(-replicas // self.unit_replicas)
+
+    def cost_nano_usd(self, replicas: Ints) -> Ints:
+        """Cost of so many replicas for an hour, whole nano-dollars."""
+        return self.units(replicas) * self.unit_nano_usd
+
     def only(self, index: Ints) -> "Space":
         """The space of some of the configurations."""
-        return _space(self.case, [self.configurations[i] for i in index], self.excluded)
+        return Space(
+            self.case,
+            tuple(self.configurations[i] for i in index),
+            self.excluded,
+            self.unit_nano_usd[index],
+            self.unit_replicas[index],
+            self.unit_gpus[index],
+            self.batch_by_memory[index],
+            self.batch_by_tpot[index],
+            self.within_ttft[index],
+            tuple(need.of(index) for need in self.needs),
+        )
 
     def relaxed(self, fields: frozenset[str]) -> "Space":
         """The space without the requirements of some fields of the case."""
@@ -99,64 +121,65 @@ class Space:
 
 
 def configurations(case: Case) -> Space:
-    """Every combination of the levers, GPUs and tensor-parallel sizes that the case allows.
+    """Every combination of levers, GPUs, tensor-parallel sizes and offers that the case allows.
 
     Raises CaseError where no combination is legal, or where the demand is too large to count.
     """
     legal: list[Configuration] = []
-    excluded: dict[str, str] = {}
+    excluded: dict[tuple[str, str], None] = {}
     for gpu, size in product(case.hardware.gpus, case.levers.tensor_parallel):
-        for heads in case.kv_heads:
-            reason = why_illegal(case.model.attention_heads, heads, size)
+        choices = rentals(case, gpu)
+        node = max(choice.node for choice in choices)
+        kept = undominated(choices, size, count_gpus=case.limits.most_gpus is not None)
+        for weights, heads in product(case.weights, case.kv_heads):
+            reason = why_illegal(case.model, weights, heads, size, node)
             if reason:
-                excluded[f"tensor_parallel {size} with {heads} KV heads"] = reason
+                excluded[f"tensor parallel {size} on {gpu.name}", reason] = None
                 continue
             legal += [
-                Configuration(weights, cache, heads, gpu, size)
-                for weights, cache in product(case.levers.weights, case.levers.kv_cache)
+                Configuration(weights, cache, heads, gpu, size, rental)
+                for cache, rental in product(case.levers.kv_cache, kept)
             ]
     if not legal:
-        sizes = [
-            size
-            for size in range(1, min(case.model.attention_heads, 64) + 1)
-            if any(not why_illegal(case.model.attention_heads, h, size) for h in case.kv_heads)
-        ]
-        reasons = "; ".join(dict.fromkeys(excluded.values()))
-        message = f"{reasons}; legal: {', '.join(map(str, sizes))}"
-        field = "levers.tensor_parallel"
-        raise CaseError([Mistake(case.where(field), field, message)])
-    return _space(case, legal, tuple(excluded.items()))
+        raise CaseError([_no_legal_size(case, [reason for _, reason in excluded])])
+    return _space(case, legal, tuple(excluded))
 
 
-def why_illegal(attention_heads: int, kv_heads: int, tensor_parallel: int) -> str | None:
-    """Why a tensor-parallel size cannot split the heads, or None where it can."""
-    if attention_heads % tensor_parallel:
-        return f"{tensor_parallel} does not divide {attention_heads} attention heads"
-    if kv_heads % tensor_parallel and tensor_parallel % kv_heads:
-        return f"{tensor_parallel} neither divides {kv_heads} KV heads nor is divided by them"
-    return None
+def _no_legal_size(case: Case, reasons: Sequence[str]) -> Mistake:
+    sizes: set[int] = set()
+    for gpu in case.hardware.gpus:
+        node = max(choice.node for choice in rentals(case, gpu))
+        for weights, heads in product(case.weights, case.kv_heads):
+            sizes.update(legal_sizes(case.model, weights, heads, node))
+    told = "; ".join(dict.fromkeys(reasons))
+    field = "levers.tensor_parallel"
+    message = f"{told}; legal: {', '.join(map(str, sorted(sizes))) or 'none'}"
+    return Mistake(case.where(field), field, message)
 
 
 def _space(
     case: Case, chosen: Sequence[Configuration], excluded: tuple[tuple[str, str], ...]
 ) -> Space:
-    engine = _columns(case, chosen)
     lengths = Lengths(case.brief.prompt_tokens, case.brief.answer_tokens)
+    engine = columns(case, chosen, lengths)
     most = case.levers.batch.most
     step_limit_s = s_of_ms(case.brief.tpot_target_ms) * (1 + TOLERANCE)
-    prices = {gpu.name: case.nano_usd_per_gpu_hour(gpu) for gpu in case.hardware.gpus}
     space = Space(
         case=case,
         configurations=tuple(chosen),
         excluded=excluded,
-        engine=engine,
-        lengths=lengths,
-        price_nano_usd=np.array(
-            [prices[c.gpu.name] * c.tensor_parallel for c in chosen], dtype=np.int64
+        unit_nano_usd=np.array(
+            [c.rental.nano_usd_per_unit(c.tensor_parallel) for c in chosen], dtype=np.int64
         ),
-        batch_by_memory=memory.largest_batch(engine, lengths, most),
+        unit_replicas=np.array(
+            [c.rental.replicas_per_unit(c.tensor_parallel) for c in chosen], dtype=np.int64
+        ),
+        unit_gpus=np.array(
+            [c.rental.gpus_per_unit(c.tensor_parallel) for c in chosen], dtype=np.int64
+        ),
+        batch_by_memory=memory.largest_batch(engine, most),
         batch_by_tpot=largest_batch_where(
-            lambda batch: decode_step_s(engine, lengths, batch) <= step_limit_s, len(chosen), most
+            lambda batch: decode_step_s(engine, batch) <= step_limit_s, len(chosen), most
         ),
         within_ttft=prefill_s(engine, lengths) <= case.brief.ttft_target_s * (1 + TOLERANCE),
         needs=tuple(_needs(case, engine, lengths)),
@@ -179,33 +202,12 @@ def _needs(case: Case, engine: Replicas, lengths: Lengths) -> list[Need]:
     return needs
 
 
-def _columns(case: Case, chosen: Sequence[Configuration]) -> Replicas:
-    model, assumptions = case.model, case.assumptions
-    weights = np.array([WEIGHT_FORMATS[c.weights].bytes_per_number for c in chosen])
-    cache = np.array([CACHE_FORMATS[c.kv_cache].bytes_per_number for c in chosen])
-    heads = np.array([c.kv_heads for c in chosen], dtype=np.int64)
-    shards = np.array([c.tensor_parallel for c in chosen], dtype=np.int64)
-    capacity = np.array([c.gpu.capacity_bytes for c in chosen])
-    bandwidth = np.array([bytes_of_gb(c.gpu.bandwidth_gb_per_s) for c in chosen])
-    peak = np.array([c.gpu.flops_per_s(WEIGHT_FORMATS[c.weights]) or 0.0 for c in chosen])
-    return Replicas(
-        weight_bytes=memory.weight_bytes(model.params, weights, shards),
-        kv_bytes_per_token=memory.kv_bytes_per_token(
-            model.layers, heads, model.head_dim, cache, shards
-        ),
-        usable_bytes=capacity * (1 - assumptions.memory_reserve),
-        bytes_per_s=bandwidth * assumptions.efficiency,
-        flops_per_token=2 * model.params / shards,
-        flops_per_s=peak * assumptions.efficiency,
-    )
-
-
 def _refuse_uncountable(space: Space) -> None:
     """Refuse a demand whose replicas or dollars would not fit whole-number arithmetic."""
     every = np.arange(len(space))
     one = np.ones(len(space), dtype=np.int64)
     most = max(float(need.replicas(every, one).max()) for need in space.needs)
-    if most > LARGEST_NEED or most * float(space.price_nano_usd.max()) > 2**61:
+    if most > LARGEST_NEED or most * float(space.unit_nano_usd.max()) > 2**61:
         case = space.case
         field = f"brief.{case.brief.traffic_field}"
         message = f"a demand for {most:.3g} replicas is too large to plan exactly"

@@ -1,7 +1,7 @@
 """Solve, ask the engine, cut, solve again: until program and engine agree or time is up."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class Found:
     cost_nano_usd: int = 0
     bound_nano_usd: int | None = None
     """Only of a cost program: no compliant design costs less."""
+    chosen: int = -1
+    """Index of the design's configuration in the program's space."""
     value: int = 0
     """Objective at the solution, in the program's own unit, for whole objectives."""
 
@@ -64,9 +66,8 @@ def search(program: Program, run: Run) -> Found:
         bound = None if solution.bound is None else nano_usd(solution.bound)
         agreed = _agreed(program.space, chosen, design)
         if agreed is not None and solution.status is Status.OPTIMAL:
-            cost = _cost(program.space, chosen, agreed)
             value = round(solution.objective or 0.0)
-            return Found(Status.OPTIMAL, agreed, cost, bound, value)
+            return Found(Status.OPTIMAL, agreed, agreed.nano_usd_per_hour, bound, chosen, value)
         best = _cheaper(best, _repaired(program.space, chosen), bound)
         if solution.status is Status.FEASIBLE:
             return best
@@ -105,14 +106,14 @@ def _repaired(space: Space, chosen: int) -> Found:
     batch = int(space.largest_batch[chosen])
     replicas = int(space.fewest_replicas(space.largest_batch)[chosen])
     design = Design(space.configurations[chosen], batch, replicas)
-    limits, cost = space.case.limits, _cost(space, chosen, design)
+    limits, cost = space.case.limits, design.nano_usd_per_hour
     most = limits.most_gpus
     budget = limits.usd_per_hour
-    if most is not None and design.gpus > most:
+    if most is not None and design.rented_gpus > most:
         return Found(Status.UNDECIDED)
     if budget is not None and cost > budget_nano_usd(budget):
         return Found(Status.UNDECIDED)
-    return Found(Status.FEASIBLE, design, cost)
+    return Found(Status.FEASIBLE, design, cost, chosen=chosen)
 
 
 def _cheaper(best: Found, other: Found, bound: int | None) -> Found:
@@ -122,11 +123,7 @@ def _cheaper(best: Found, other: Found, bound: int | None) -> Found:
         return Found(Status.UNDECIDED, bound_nano_usd=bound)
     cheapest = min(designs, key=lambda found: found.cost_nano_usd)
     known = best.bound_nano_usd if bound is None else bound
-    return Found(Status.FEASIBLE, cheapest.design, cheapest.cost_nano_usd, known)
-
-
-def _cost(space: Space, chosen: int, design: Design) -> int:
-    return int(space.price_nano_usd[chosen]) * design.replicas
+    return replace(cheapest, bound_nano_usd=known)
 
 
 def _one(value: int) -> Ints:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from optimiser.catalogue.gpu import Gpu
+from optimiser.planning.rental import Rental
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class Configuration:
     kv_heads: int
     gpu: Gpu
     tensor_parallel: int
+    rental: Rental
 
     @property
     def label(self) -> str:
@@ -34,5 +36,23 @@ class Design:
 
     @property
     def gpus(self) -> int:
-        """GPUs in all."""
+        """GPUs that the replicas run on."""
         return self.replicas * self.configuration.tensor_parallel
+
+    @property
+    def units(self) -> int:
+        """Priced units: instances of an offer, or replicas where each GPU is priced alone."""
+        chosen = self.configuration
+        return -(-self.replicas // chosen.rental.replicas_per_unit(chosen.tensor_parallel))
+
+    @property
+    def rented_gpus(self) -> int:
+        """GPUs that are paid for: those of whole instances, idle ones included."""
+        chosen = self.configuration
+        return self.units * chosen.rental.gpus_per_unit(chosen.tensor_parallel)
+
+    @property
+    def nano_usd_per_hour(self) -> int:
+        """Cost in whole nano-dollars."""
+        chosen = self.configuration
+        return self.units * chosen.rental.nano_usd_per_unit(chosen.tensor_parallel)

@@ -162,7 +162,7 @@ def _complies(case: Case, relaxed: Fields) -> bool:
     replicas = space.fewest_replicas(batch)
     able = batch > 0
     if limits.most_gpus is not None:
-        able &= replicas * space.tensor_parallel <= limits.most_gpus
+        able &= space.units(replicas) * space.unit_gpus <= limits.most_gpus
     if limits.usd_per_hour is not None:
-        able &= replicas * space.price_nano_usd <= budget_nano_usd(limits.usd_per_hour)
+        able &= space.cost_nano_usd(replicas) <= budget_nano_usd(limits.usd_per_hour)
     return bool(able.any())

@@ -1,7 +1,7 @@
 """The order among designs of equal cost: total, so that one case always gives one design."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pulp
 
@@ -10,11 +10,15 @@ from optimiser.planning.design import Configuration
 from optimiser.planning.program import Program
 
 OWN_BITS = 16
-"""Bits of the numbers that models are published in."""
+"""Bits of the numbers that most models are published in."""
 
 
-def preferences(program: Program) -> Iterator[tuple[str, list[tuple[pulp.LpVariable, float]]]]:
+def preferences(
+    program: Program, first: Sequence[int] = ()
+) -> Iterator[tuple[str, list[tuple[pulp.LpVariable, float]]]]:
     """Objectives to minimise in turn once the cost is settled, less those that cannot differ.
+
+    A caller's own weights of the configurations come `first`.
 
     Least change to the model first (KV heads, then weight bits, then cache bits), fewest GPUs,
     smallest tensor parallel, largest batch, and at last the GPU's name and the catalogue's order
@@ -25,6 +29,8 @@ def preferences(program: Program) -> Iterator[tuple[str, list[tuple[pulp.LpVaria
     changes = _ranks([_change(c, own) for c in configurations])
     names = _ranks([_name(c) for c in configurations])
     sizes = [c.tensor_parallel for c in configurations]
+    if any(first):
+        yield "first", _weighted(program, first)
     if any(changes):
         yield "least change", _weighted(program, changes)
     if len(program.groups) > 1:
@@ -35,27 +41,33 @@ def preferences(program: Program) -> Iterator[tuple[str, list[tuple[pulp.LpVaria
         yield "name", _weighted(program, names)
 
 
-def _weighted(program: Program, weights: list[int]) -> list[tuple[pulp.LpVariable, float]]:
+def _weighted(program: Program, weights: Sequence[int]) -> list[tuple[pulp.LpVariable, float]]:
     return [(use, weight) for use, weight in zip(program.use, weights, strict=True) if weight]
 
 
 def _change(configuration: Configuration, own_kv_heads: int) -> tuple[float, float, float]:
-    steps = abs(math.log2(own_kv_heads / configuration.kv_heads))
+    kept = own_kv_heads == configuration.kv_heads
+    steps = 0.0 if kept else abs(math.log2(own_kv_heads / configuration.kv_heads))
     weights = WEIGHT_FORMATS[configuration.weights].bits
     cache = CACHE_FORMATS[configuration.kv_cache].bits
     return steps, max(0.0, OWN_BITS - weights), max(0.0, OWN_BITS - cache)
 
 
-def _name(configuration: Configuration) -> tuple[str, int, int, int]:
+def _name(configuration: Configuration) -> tuple[str, int, int, int, str, str]:
+    rental = configuration.rental
     return (
         configuration.gpu.name,
         list(WEIGHT_FORMATS).index(configuration.weights),
         list(CACHE_FORMATS).index(configuration.kv_cache),
         -configuration.kv_heads,
+        rental.offer.name if rental.offer else "",
+        rental.term,
     )
 
 
-def _ranks(keys: list[tuple[float, float, float]] | list[tuple[str, int, int, int]]) -> list[int]:
+def _ranks(
+    keys: list[tuple[float, float, float]] | list[tuple[str, int, int, int, str, str]],
+) -> list[int]:
     """Each key's place among the distinct keys, from 0."""
     place = {key: rank for rank, key in enumerate(sorted(set(keys)))}
     return [place[key] for key in keys]

@@ -1,7 +1,8 @@
 """The pipeline: a case in, a proved and verified design out, or why there is none."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -117,8 +118,8 @@ def plan(
         return Undecided(case, solver_name, len(space), time.perf_counter() - start)
     design, notes = found.design, list[str]()
     if found.status is Status.OPTIMAL:
-        ranked = _settle_ties(space, found.cost_nano_usd, run)
-        design = ranked or design
+        ranked = settle_ties(space, found.cost_nano_usd, run)
+        design = ranked.design if ranked and ranked.design else design
         if ranked is None:
             notes.append("time limit: equally cheap designs were not ranked")
     verdict = verify(case, design)
@@ -138,25 +139,28 @@ def plan(
     return Planned(case, design, verdict, proof, space.excluded, tuple(notes))
 
 
-def _settle_ties(space: Space, cost_nano_usd: int, run: Run) -> Design | None:
+def settle_ties(
+    space: Space, cost_nano_usd: int, run: Run, first: Sequence[int] = ()
+) -> Found | None:
     """The preferred one of the designs that cost the least; None where time ran out.
 
-    Each preference runs to a design that the engine agrees with before the next begins.
-    Configurations whose largest batch cannot reach the settled cost are dominated and dropped.
+    Each preference runs to a design that the engine agrees with before the next begins; `first` is
+    one more, a weight for each configuration. Configurations whose largest batch cannot reach the
+    settled cost are dominated and dropped; `Found.chosen` counts in the space that was given.
     """
-    cheapest = space.fewest_replicas(space.largest_batch) * space.price_nano_usd
+    cheapest = space.cost_nano_usd(space.fewest_replicas(space.largest_batch))
     able = (space.largest_batch > 0) & (cheapest <= cost_nano_usd)
-    tied = space.only(np.flatnonzero(able))
-    program = build(tied)
+    kept = np.flatnonzero(able)
+    program = build(space.only(kept))
     settle(program, cost_nano_usd)
     found: Found | None = None
-    for name, terms in preferences(program):
+    for name, terms in preferences(program, [first[int(i)] for i in kept] if first else []):
         program.minimise(terms)
         found = search(program, run)
         if found.status is not Status.OPTIMAL:
             return None
         program.hold(name, terms, found.value)
-    return found.design if found else None
+    return replace(found, chosen=int(kept[found.chosen])) if found else None
 
 
 def _cross_check(case: Case, design: Design, solver_name: str) -> str:

@@ -2,12 +2,13 @@
 
 With one workload the program is
 
-    minimise    Σ price[k] · replicas[k]                    k: a GPU type and tensor-parallel size
+    minimise    Σ price[k] · units[k]           k: a GPU type, a tensor-parallel size and an offer
     choose_one  Σ use[d] = 1                                d: a configuration
     weights[q] = Σ use[d] over the d with weights q, and so for every lever
     memory_k    batch[k] ≤ Σ batch by memory(d) · use[d]
     tpot_k      batch[k] ≤ Σ batch by TPOT(d) · use[d]
     ttft        Σ use[d] = 0 over the d whose prefill is too slow
+    instances_k replicas a unit[k] · units[k] ≥ replicas[k]        where instances are rented whole
     capacity_k  q · replicas[k] + p · batch[k] ≥ Σ least(d) · use[d]
 
 where least(d) is the least of q · N_d(b) + p · b over the batches that fit. Each capacity row is a
@@ -36,14 +37,18 @@ LEVEL = (1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The configurations of one GPU type and tensor-parallel size: one price a replica."""
+    """The configurations of one GPU type, tensor-parallel size and offer: one price."""
 
     label: str
     members: Ints
     """Their indices in the space."""
-    price_nano_usd: int
     tensor_parallel: int
+    unit_nano_usd: int
+    unit_replicas: int
+    unit_gpus: int
     replicas: pulp.LpVariable
+    units: pulp.LpVariable
+    """What is paid for: whole instances, or the replicas themselves."""
     batch: pulp.LpVariable
 
 
@@ -81,7 +86,7 @@ class Program:
 
     def cost_terms(self) -> list[tuple[pulp.LpVariable, float]]:
         """The cost, dollars per hour."""
-        return [(group.replicas, usd(group.price_nano_usd)) for group in self.groups]
+        return [(group.units, usd(group.unit_nano_usd)) for group in self.groups]
 
     def row(
         self,
@@ -143,6 +148,7 @@ def build(space: Space) -> Program:
     program.minimise(program.cost_terms())
     _choices(program)
     _latency_and_memory(program)
+    _instances(program)
     _limits(program)
     _first_cuts(program)
     return program
@@ -152,23 +158,31 @@ def _groups(problem: pulp.LpProblem, space: Space) -> tuple[tuple[Group, ...], I
     every = np.arange(len(space))
     alone = np.ones(len(space), dtype=np.int64)
     most = space.fewest_replicas(alone)
-    keys = [(c.gpu.name, c.tensor_parallel) for c in space.configurations]
+    keys = [(c.gpu.name, c.tensor_parallel, c.rental) for c in space.configurations]
     order = {key: k for k, key in enumerate(dict.fromkeys(keys))}
     group_of = np.array([order[key] for key in keys], dtype=np.int64)
     most_batch = space.case.levers.batch.most
     groups = []
-    for (gpu, size), k in order.items():
+    for (gpu, size, _), k in order.items():
         members = every[group_of == k]
+        first = members[0]
         label = _legal(f"{k}_{gpu}_tp{size}")
         # no design needs more replicas than one that serves a single sequence at a time
         top = int(most[members].max())
+        replicas = problem.add_variable(f"replicas_{label}", 0, top, cat=pulp.LpInteger)
+        units = replicas
+        if space.unit_replicas[first] > 1:
+            units = problem.add_variable(f"instances_{label}", 0, top, cat=pulp.LpInteger)
         groups.append(
             Group(
                 label=label,
                 members=members,
-                price_nano_usd=int(space.price_nano_usd[members[0]]),
                 tensor_parallel=size,
-                replicas=problem.add_variable(f"replicas_{label}", 0, top, cat=pulp.LpInteger),
+                unit_nano_usd=int(space.unit_nano_usd[first]),
+                unit_replicas=int(space.unit_replicas[first]),
+                unit_gpus=int(space.unit_gpus[first]),
+                replicas=replicas,
+                units=units,
                 batch=problem.add_variable(f"batch_{label}", 0, most_batch, cat=pulp.LpInteger),
             )
         )
@@ -220,10 +234,18 @@ def _latency_and_memory(program: Program) -> None:
         program.row("ttft", slow, pulp.LpConstraintLE, 0, "brief.ttft_target_s")
 
 
+def _instances(program: Program) -> None:
+    """Instances are rented whole: each holds so many replicas."""
+    for group in program.groups:
+        if group.units is not group.replicas:
+            terms = [(group.units, group.unit_replicas), (group.replicas, -1)]
+            program.row(f"instances_{group.label}", terms, pulp.LpConstraintGE, 0)
+
+
 def _limits(program: Program) -> None:
     limits = program.space.case.limits
     if limits.most_gpus is not None:
-        terms = [(group.replicas, group.tensor_parallel) for group in program.groups]
+        terms = [(group.units, group.unit_gpus) for group in program.groups]
         field_name = "limits.most_gpus"
         program.row("limit_most_gpus", terms, pulp.LpConstraintLE, limits.most_gpus, field_name)
     if limits.usd_per_hour is not None:
@@ -240,9 +262,9 @@ def _limits(program: Program) -> None:
 
 def _cost_row(program: Program, name: str, most_nano_usd: int, quote: str = "") -> None:
     """Cost at most so many nano-dollars, in the largest whole unit that all prices share."""
-    prices = [group.price_nano_usd for group in program.groups]
+    prices = [group.unit_nano_usd for group in program.groups]
     step = math.gcd(*prices)
-    terms = [(g.replicas, price // step) for g, price in zip(program.groups, prices, strict=True)]
+    terms = [(g.units, price // step) for g, price in zip(program.groups, prices, strict=True)]
     program.row(name, terms, pulp.LpConstraintLE, most_nano_usd // step, quote)
 
 

@@ -4,20 +4,19 @@ Nothing here is shared with the engine, the program or the solvers, so that an e
 shows as a failed verdict. The formulas are the page's, steps 2 to 6.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 from optimiser.case import Case
-from optimiser.catalogue.formats import CACHE_FORMATS, WEIGHT_FORMATS
 from optimiser.planning.design import Design
+from optimiser.planning.scalar import Replica, replica_of
 from optimiser.units import (
     BYTES_PER_MIB,
+    FLOPS_PER_TFLOP,
     S_PER_HOUR,
     TOKENS_PER_MILLION,
     at_least,
     at_most,
-    bytes_of_gb,
     gb,
     ms,
     s_of_ms,
@@ -98,84 +97,14 @@ class Verdict:
         return all(check.holds for check in self.checks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Replica:
-    """One replica of a design in plain numbers, per GPU."""
-
-    weight_bytes: float
-    kv_bytes_per_token: float
-    usable_bytes: float
-    bytes_per_s: float
-    flops_per_token: float
-    flops_per_s: float
-    prompt: int
-    answer: int
-
-    def kv_read_bytes(self, batch: int) -> float:
-        return batch * (self.prompt + self.answer / 2) * self.kv_bytes_per_token
-
-    def decode_compute_s(self, batch: int) -> float:
-        return self.flops_per_token * batch / self.flops_per_s
-
-    def step_s(self, batch: int) -> float:
-        read_s = (self.weight_bytes + self.kv_read_bytes(batch)) / self.bytes_per_s
-        return max(self.decode_compute_s(batch), read_s)
-
-    @property
-    def prefill_compute_s(self) -> float:
-        return self.flops_per_token * self.prompt / self.flops_per_s
-
-    @property
-    def prefill_read_s(self) -> float:
-        return self.weight_bytes / self.bytes_per_s
-
-    @property
-    def prefill_s(self) -> float:
-        return max(self.prefill_compute_s, self.prefill_read_s)
-
-    @property
-    def kv_bytes_per_request(self) -> float:
-        return (self.prompt + self.answer) * self.kv_bytes_per_token
-
-    def memory_bytes(self, batch: int) -> float:
-        return self.weight_bytes + batch * self.kv_bytes_per_request
-
-    @property
-    def largest_batch(self) -> int:
-        spare = self.usable_bytes - self.weight_bytes
-        batch = max(0, math.floor(spare / self.kv_bytes_per_request))
-        while at_most(self.memory_bytes(batch + 1), self.usable_bytes):
-            batch += 1
-        return batch
-
-
 def verify(case: Case, design: Design) -> Verdict:
     """Recompute a design and check it against every requirement of the case."""
-    replica = _replica(case, design)
+    replica = replica_of(case, design)
     figures = _figures(case, design, replica)
     return Verdict(tuple(_checks(case, design, replica, figures)), figures)
 
 
-def _replica(case: Case, design: Design) -> _Replica:
-    model, chosen, assumptions = case.model, design.configuration, case.assumptions
-    shards = chosen.tensor_parallel
-    weights, cache = WEIGHT_FORMATS[chosen.weights], CACHE_FORMATS[chosen.kv_cache]
-    heads_per_gpu = chosen.kv_heads / min(shards, chosen.kv_heads)
-    numbers_per_token = 2 * model.layers * heads_per_gpu * model.head_dim
-    peak = chosen.gpu.flops_per_s(weights) or 0.0
-    return _Replica(
-        weight_bytes=model.params * weights.bytes_per_number / shards,
-        kv_bytes_per_token=numbers_per_token * cache.bytes_per_number,
-        usable_bytes=chosen.gpu.capacity_bytes * (1 - assumptions.memory_reserve),
-        bytes_per_s=bytes_of_gb(chosen.gpu.bandwidth_gb_per_s) * assumptions.efficiency,
-        flops_per_token=2 * model.params / shards,
-        flops_per_s=peak * assumptions.efficiency,
-        prompt=case.brief.prompt_tokens,
-        answer=case.brief.answer_tokens,
-    )
-
-
-def _checks(case: Case, design: Design, replica: _Replica, figures: Figures) -> list[Check]:
+def _checks(case: Case, design: Design, replica: Replica, figures: Figures) -> list[Check]:
     brief, limits = case.brief, case.limits
     used_gb = gb(replica.memory_bytes(design.batch))
     capacity = design.replicas * figures.requests_per_s_per_replica
@@ -197,7 +126,7 @@ def _checks(case: Case, design: Design, replica: _Replica, figures: Figures) -> 
         users = brief.concurrent_users
         checks.append(Check("brief.concurrent_users", users, slots, "sequences", upper=False))
     if limits.most_gpus is not None:
-        gpus, most = float(design.gpus), float(limits.most_gpus)
+        gpus, most = float(design.rented_gpus), float(limits.most_gpus)
         checks.append(Check("limits.most_gpus", most, gpus, "GPUs", upper=True))
     if limits.usd_per_hour is not None:
         budget = limits.usd_per_hour
@@ -212,12 +141,12 @@ def _checks(case: Case, design: Design, replica: _Replica, figures: Figures) -> 
     return checks
 
 
-def _figures(case: Case, design: Design, replica: _Replica) -> Figures:
+def _figures(case: Case, design: Design, replica: Replica) -> Figures:
     brief, chosen = case.brief, design.configuration
     step_s = replica.step_s(design.batch)
     request_s = brief.answer_tokens * step_s / design.batch + replica.prefill_s
     time_in_system_s = replica.prefill_s + brief.answer_tokens * step_s
-    price = usd(case.nano_usd_per_gpu_hour(chosen.gpu) * design.gpus)
+    price = usd(design.nano_usd_per_hour)
     requests_per_hour = brief.rate * S_PER_HOUR
     shards = chosen.tensor_parallel
     return Figures(
@@ -233,22 +162,25 @@ def _figures(case: Case, design: Design, replica: _Replica) -> Figures:
         in_flight=brief.rate * time_in_system_s,
         largest_batch_that_fits=replica.largest_batch,
         weight_gb=gb(replica.weight_bytes * shards),
-        kv_gb_per_request=gb(replica.kv_bytes_per_request * shards),
+        kv_gb_per_request=gb(replica.kv_held_bytes * shards),
         bottleneck=bottleneck(case, design, replica),
-        kv_mib_per_token=replica.kv_bytes_per_token * shards / BYTES_PER_MIB,
+        kv_mib_per_token=replica.kv_held_bytes
+        * shards
+        / (brief.prompt_tokens + brief.answer_tokens)
+        / BYTES_PER_MIB,
         tpot_alone_ms=ms(replica.step_s(1)),
-        prefill_tflop=2 * case.model.params * brief.prompt_tokens / 1e12,
+        prefill_tflop=replica.prefill_flops * shards / FLOPS_PER_TFLOP,
         prefill_bound="compute"
         if replica.prefill_compute_s >= replica.prefill_read_s
         else "memory",
         answer_tokens_per_s_per_replica=design.batch / step_s,
         time_in_system_s=time_in_system_s,
-        weight_read_gb_per_step=gb(replica.weight_bytes * shards),
+        weight_read_gb_per_step=gb(replica.weight_read_bytes(design.batch) * shards),
         kv_read_gb_per_step=gb(replica.kv_read_bytes(design.batch) * shards),
     )
 
 
-def bottleneck(case: Case, design: Design, replica: _Replica) -> Bottleneck:
+def bottleneck(case: Case, design: Design, replica: Replica) -> Bottleneck:
     """What a replica spends its time on, and so what to change first.
 
     Of the replica-seconds that one request costs, the larger of prefill and decode decides:
@@ -262,16 +194,15 @@ def bottleneck(case: Case, design: Design, replica: _Replica) -> Bottleneck:
     - `weight_reads`: reads of weights take most, and something other than memory bounds the batch.
     """
     batch = design.batch
+    weights_read, kv_read = replica.weight_read_bytes(batch), replica.kv_read_bytes(batch)
     decode_s = replica.answer * replica.step_s(batch) / batch
     if replica.prefill_s > decode_s:
         if replica.prefill_compute_s >= replica.prefill_read_s:
             return "prefill_compute"
-    else:
-        read_s = (replica.weight_bytes + replica.kv_read_bytes(batch)) / replica.bytes_per_s
-        if replica.decode_compute_s(batch) >= read_s:
-            return "decode_compute"
-        if replica.kv_read_bytes(batch) >= replica.weight_bytes:
-            return "kv_reads"
+    elif replica.decode_compute_s(batch) >= replica.decode_read_s(batch):
+        return "decode_compute"
+    elif kv_read >= weights_read:
+        return "kv_reads"
     grows = at_most(replica.step_s(batch + 1), s_of_ms(case.brief.tpot_target_ms))
     if replica.largest_batch <= batch < case.levers.batch.most and grows:
         return "memory_capacity"

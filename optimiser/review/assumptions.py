@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from optimiser.case import Case
 from optimiser.catalogue.formats import WEIGHT_FORMATS
 from optimiser.planning.design import Design
-from optimiser.review.numbers import plain, usd
+from optimiser.review.numbers import count, plain, usd
+from optimiser.units import usd as usd_of_nano
 
 LONGEST_LIKELY_TTFT_S = 120.0
 SHORTEST_LIKELY_TPOT_MS = 1.0
@@ -34,8 +35,8 @@ def defaults(case: Case) -> list[str]:
 def _defaults(case: Case) -> Iterator[tuple[str, str]]:
     levers, assumptions = case.levers, case.assumptions
     given = levers.model_fields_set if "levers" in case.model_fields_set else set()
-    if "weights" not in given:
-        yield "levers.weights", levers.weights[0]
+    if levers.weights is None:
+        yield "levers.weights", f"{case.model.own_format} (the checkpoint's own)"
     if "kv_cache" not in given:
         yield "levers.kv_cache", levers.kv_cache[0]
     if levers.kv_heads is None:
@@ -45,9 +46,16 @@ def _defaults(case: Case) -> Iterator[tuple[str, str]]:
     if "batch" not in given or "most" not in levers.batch.model_fields_set:
         yield "levers.batch.most", str(levers.batch.most)
     stated = assumptions.model_fields_set if "assumptions" in case.model_fields_set else set()
-    for name in ("efficiency", "headroom", "memory_reserve"):
+    names = ["efficiency", "headroom"]
+    if assumptions.memory == "itemised":
+        names.append("memory_utilization")
+    else:
+        names.append("memory_reserve")
+    for name in names:
         if name not in stated:
             yield f"assumptions.{name}", plain(getattr(assumptions, name))
+    if assumptions.memory == "itemised" and assumptions.max_num_batched_tokens is None:
+        yield "assumptions.max_num_batched_tokens", "the engine's own for each GPU"
 
 
 def assumptions(case: Case, design: Design) -> list[str]:
@@ -56,10 +64,13 @@ def assumptions(case: Case, design: Design) -> list[str]:
     lines = [
         f"ideal roofline at {plain(assumed.efficiency * 100)} % efficiency: a pass takes the "
         "slower of arithmetic and memory reads",
-        f"{plain(assumed.memory_reserve * 100)} % of memory held back",
+        _memory(case),
         f"headroom {plain(assumed.headroom)} stands in for bursts, queueing and prefill stalls, "
         "which are not modelled",
     ]
+    if assumed.prefix_cached_frac:
+        share = plain(assumed.prefix_cached_frac * 100)
+        lines.append(f"{share} % of the prompt tokens found in the prefix cache")
     weights = WEIGHT_FORMATS[chosen.weights]
     if not chosen.gpu.computes(weights):
         lines.append(
@@ -73,16 +84,30 @@ def assumptions(case: Case, design: Design) -> list[str]:
             f"{plain(case.brief.concurrent_users)} users at the promised pace are "
             f"{plain(round(case.brief.rate, 4))} requests/s"
         )
-    return [*lines, _price(case, design)]
+    return [*lines, _price(design)]
 
 
-def _price(case: Case, design: Design) -> str:
-    gpu = design.configuration.gpu
-    price, offer = usd(case.usd_per_gpu_hour(gpu)), case.offer(gpu)
+def _memory(case: Case) -> str:
+    assumed = case.assumptions
+    if assumed.memory == "reserve":
+        return f"{plain(assumed.memory_reserve * 100)} % of memory held back"
+    return (
+        f"memory itemised: {plain(assumed.memory_utilization * 100)} % of the device budgeted; "
+        "CUDA graphs taken outside of it"
+    )
+
+
+def _price(design: Design) -> str:
+    rental = design.configuration.rental
+    price = usd(usd_of_nano(rental.nano_usd_per_hour))
+    offer = rental.offer
     if offer is None:
         return f"price {price} per GPU-hour, as the case states"
-    sold = "" if offer.gpus_per_instance == 1 else f", sold {offer.gpus_per_instance} at a time"
+    idle = design.rented_gpus - design.gpus
+    rented = f"{count(design.units, 'instance')} of {count(offer.gpus_per_instance, 'GPU')}"
+    waste = f", {count(idle, 'GPU')} of them idle" if idle else ""
+    spot = "spot" if rental.term == "spot" else "on demand"
     return (
-        f"price {price} per GPU-hour: {offer.cloud} {offer.instance} in {offer.region}, on demand, "
-        f"as of {offer.as_of}{sold}"
+        f"price {price} per hour of {offer.cloud} {offer.instance} in {offer.region}, {spot}, "
+        f"as of {offer.as_of}: {rented}{waste}"
     )

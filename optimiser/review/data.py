@@ -10,10 +10,13 @@ from optimiser.planning.explain import Conflict
 from optimiser.planning.planner import Infeasible, Planned, Undecided
 from optimiser.planning.verify import Figures, Verdict
 from optimiser.review import assumptions as assumed
+from optimiser.studies.alternatives import Alternative
 from optimiser.studies.levers import LeverRow
 
 
-def planned(outcome: Planned, levers: Sequence[LeverRow]) -> dict[str, Any]:
+def planned(
+    outcome: Planned, levers: Sequence[LeverRow], alternatives: Sequence[Alternative]
+) -> dict[str, Any]:
     """A plan that has a design."""
     proof = outcome.proof
     return {
@@ -35,7 +38,7 @@ def planned(outcome: Planned, levers: Sequence[LeverRow]) -> dict[str, Any]:
         "levers": [
             {
                 "name": row.name,
-                "gpus": row.planned.design.gpus,
+                "gpus": row.planned.design.rented_gpus,
                 "gpus_saved": row.gpus_saved,
                 "usd_per_million_answer_tokens": (
                     row.planned.verdict.figures.usd_per_million_answer_tokens
@@ -44,6 +47,7 @@ def planned(outcome: Planned, levers: Sequence[LeverRow]) -> dict[str, Any]:
             }
             for row in levers
         ],
+        "other_gpus": [_alternative(one) for one in alternatives],
         "defaults": assumed.defaults(outcome.case),
         "assumptions": assumed.assumptions(outcome.case, outcome.design),
         "excluded": [{"what": what, "why": why} for what, why in outcome.excluded],
@@ -64,6 +68,9 @@ def design(case: Case, chosen_design: Design) -> dict[str, Any]:
         "weights": chosen.weights,
         "kv_cache": chosen.kv_cache,
         "kv_heads": chosen.kv_heads,
+        "rented_gpus": chosen_design.rented_gpus,
+        "offer": chosen.rental.offer.name if chosen.rental.offer else None,
+        "term": chosen.rental.term,
     }
 
 
@@ -102,6 +109,18 @@ def infeasible(outcome: Infeasible) -> dict[str, Any]:
 def undecided(outcome: Undecided) -> dict[str, Any]:
     """A case that the time was too short for."""
     return {"status": outcome.status, "case": outcome.case.name, "proof": _work(outcome)}
+
+
+def _alternative(one: Alternative) -> dict[str, Any]:
+    found = one.planned
+    return {
+        "gpu": one.gpu,
+        "status": "infeasible" if found is None else found.status,
+        "design": None if found is None else design(found.case, found.design),
+        "usd_per_hour": None if found is None else found.verdict.figures.usd_per_hour,
+        "usd_per_hour_above": one.usd_per_hour_above,
+        "conflicts": [_conflict(conflict) for conflict in one.conflicts],
+    }
 
 
 def _conflict(conflict: Conflict) -> dict[str, Any]:

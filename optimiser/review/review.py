@@ -21,6 +21,7 @@ from optimiser.review.numbers import (
     significant,
     usd,
 )
+from optimiser.studies.alternatives import Alternative
 from optimiser.studies.levers import LeverRow
 
 BOTTLENECKS = {
@@ -48,6 +49,8 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     ticks: tuple[bool, ...] = ()
+    text: tuple[int, ...] = (0,)
+    """Columns of words, aligned to the left; numbers are aligned to the right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +68,21 @@ class Review:
 
 
 def review(
-    outcome: Planned | Infeasible | Undecided, levers: Sequence[LeverRow] | None = None
+    outcome: Planned | Infeasible | Undecided,
+    levers: Sequence[LeverRow] | None = None,
+    alternatives: Sequence[Alternative] = (),
 ) -> Review:
     """The review of a plan, whatever came of it; `levers` is None where they were not ranked."""
     if isinstance(outcome, Planned):
-        return _planned(outcome, levers)
+        return _planned(outcome, levers, alternatives)
     if isinstance(outcome, Infeasible):
         return _infeasible(outcome)
     return _undecided(outcome)
 
 
-def _planned(planned: Planned, levers: Sequence[LeverRow] | None) -> Review:
+def _planned(
+    planned: Planned, levers: Sequence[LeverRow] | None, alternatives: Sequence[Alternative]
+) -> Review:
     case, design, figures = planned.case, planned.design, planned.verdict.figures
     headline = (
         f"{count(design.gpus, 'GPU')} · first token {ms(figures.ttft_ms)} · per token "
@@ -92,10 +99,14 @@ def _planned(planned: Planned, levers: Sequence[LeverRow] | None) -> Review:
         headline=headline,
         good=True,
         steps=_steps(case, design, figures),
-        tables=(verdict_table(planned.verdict), *_lever_table(levers or ())),
+        tables=(
+            verdict_table(planned.verdict),
+            *_lever_table(levers or ()),
+            *_alternative_table(alternatives),
+        ),
         closing=(_next_change(figures, levers), _proof_line(planned)),
         notes=tuple(notes),
-        data=data.planned(planned, levers or ()),
+        data=data.planned(planned, levers or (), alternatives),
     )
 
 
@@ -205,7 +216,7 @@ def _lever_table(levers: Sequence[LeverRow]) -> tuple[Table, ...]:
     rows = tuple(
         (
             row.name,
-            f"{row.planned.design.gpus:,}",
+            f"{row.planned.design.rented_gpus:,}",
             f"{row.gpus_saved:,}",
             usd(row.planned.verdict.figures.usd_per_million_answer_tokens),
             usd(row.usd_saved_per_month),
@@ -213,6 +224,27 @@ def _lever_table(levers: Sequence[LeverRow]) -> tuple[Table, ...]:
         for row in levers
     )
     return (Table("Levers", ("change", "GPUs", "saved", "per 1M", "saved a month"), rows),)
+
+
+def _alternative_table(alternatives: Sequence[Alternative]) -> tuple[Table, ...]:
+    """Why each other GPU type lost."""
+    if not alternatives:
+        return ()
+    rows = tuple((one.gpu, *_why_lost(one)) for one in alternatives)
+    return (
+        Table("Other GPU types", ("", "best design", "$/h", "why it lost"), rows, text=(0, 1, 3)),
+    )
+
+
+def _why_lost(one: Alternative) -> tuple[str, str, str]:
+    if one.planned is None or one.usd_per_hour_above is None:
+        broken = [field for conflict in one.conflicts for field in conflict.requirements]
+        return "none complies", "", f"fails {', '.join(broken)}"
+    design, figures = one.planned.design, one.planned.verdict.figures
+    chosen = design.configuration
+    what = f"{count(design.gpus, 'GPU')}, {chosen.weights} weights, {chosen.kv_cache} cache"
+    dearer = f"{usd(one.usd_per_hour_above)}/h dearer" if one.usd_per_hour_above else "same cost"
+    return what, usd(figures.usd_per_hour), dearer
 
 
 def _next_change(figures: Figures, levers: Sequence[LeverRow] | None) -> str:
@@ -257,7 +289,11 @@ def _infeasible(outcome: Infeasible) -> Review:
         )
         title = f"Conflict {i + 1} of {len(outcome.conflicts)}"
         alone = "cannot be met" if len(rows) == 1 else "cannot all be met; changing one is enough"
-        tables.append(Table(f"{title}: {alone}", ("requirement", "asked", "works at", "in"), rows))
+        tables.append(
+            Table(
+                f"{title}: {alone}", ("requirement", "asked", "works at", "in"), rows, text=(0, 3)
+            )
+        )
     work = f"{outcome.solver}, {count(outcome.configurations, 'configuration')}"
     return Review(
         title=f"{case.name} · {case.model.name}",

@@ -28,10 +28,11 @@ def _step(number: int, title: str, lines: tuple[str, ...]) -> str:
 
 def _table(table: Table) -> str:
     rows = [table.columns, *table.rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
+    columns = range(len(table.columns))
+    widths = [max(len(row[i]) for row in rows) for i in columns]
     lines = [click.style(table.title, bold=True)]
     for n, row in enumerate(rows):
-        cells = [_aligned(cell, widths[i], left=i == 0) for i, cell in enumerate(row)]
+        cells = [_aligned(cell, widths[i], left=i in table.text) for i, cell in enumerate(row)]
         mark = "  "
         if table.ticks and n:
             holds = table.ticks[n - 1]

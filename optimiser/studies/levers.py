@@ -27,16 +27,17 @@ def rank_levers(planned: Planned, solver_name: str = "cp-sat") -> tuple[LeverRow
     """The changes to a design that save a GPU, most saved first.
 
     The baseline is the design: its GPU type and formats are kept, one change is switched on at a
-    time, and everything else of the case stays as it is, tensor-parallel sizes included. At equal
-    saving, KV heads nearest the model's own come first, then requests/s per GPU.
+    time, and everything else of the case stays as it is, tensor-parallel sizes included. GPUs are
+    those paid for: of whole instances, where an offer is rented. At equal saving, KV heads nearest
+    the model's own come first, then requests/s per GPU.
     """
     baseline = _fixed(planned)
     rows = []
     for name, change in _changes(planned):
         changed = plan(baseline.changed(change), solver_name=solver_name, explained=False)
-        if isinstance(changed, Planned) and changed.design.gpus < planned.design.gpus:
+        if isinstance(changed, Planned) and changed.design.rented_gpus < planned.design.rented_gpus:
             saved = planned.verdict.figures.usd_per_hour - changed.verdict.figures.usd_per_hour
-            gpus_saved = planned.design.gpus - changed.design.gpus
+            gpus_saved = planned.design.rented_gpus - changed.design.rented_gpus
             rows.append(LeverRow(name, changed, gpus_saved, usd_per_month(saved)))
     return tuple(sorted(rows, key=_preference))
 
@@ -72,5 +73,6 @@ def _changes(planned: Planned) -> Iterator[tuple[str, dict[str, object]]]:
 def _preference(row: LeverRow) -> tuple[float, float, float]:
     design, figures = row.planned.design, row.planned.verdict.figures
     chosen, own = design.configuration, row.planned.case.model.kv_heads
+    steps = 0.0 if own == chosen.kv_heads else abs(math.log2(own / chosen.kv_heads))
     per_gpu = figures.requests_per_s_per_replica / chosen.tensor_parallel
-    return -row.gpus_saved, abs(math.log2(own / chosen.kv_heads)), -per_gpu
+    return -row.gpus_saved, steps, -per_gpu
