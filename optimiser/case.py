@@ -105,6 +105,11 @@ class Case(Schema):
                 yield Problem("hardware.offers", message)
 
     def _gpus_without_rates(self) -> Iterator[Problem]:
+        unknown = [name for name in self.weights if name not in WEIGHT_FORMATS]
+        if unknown:
+            message = f"{self.model.name} is stored in {unknown[0]}: say what format to plan with"
+            yield Problem("levers.weights", message)
+            return
         for gpu in self.hardware.gpus:
             for name in self.weights:
                 fmt = WEIGHT_FORMATS[name]

@@ -26,12 +26,32 @@ EXCEPTIONS = {
     "Llm.attention_heads": "a count of heads",
     "Llm.kv_heads": "a count of heads",
     "Llm.head_dim": "a count of numbers",
+    "Llm.active_params": "a count of parameters",
+    "Llm.embedding_params": "a count of parameters",
+    "Llm.head_params": "a count of parameters",
+    "Llm.attention_params": "a count of parameters",
+    "Llm.hidden_size": "a count of numbers",
+    "Llm.ffn_size": "a count of numbers",
+    "Llm.expert_ffn_size": "a count of numbers",
+    "Llm.vocab_size": "a count of tokens",
+    "Llm.max_context": "a count of tokens",
+    "CacheLayers.layers": "a count of layers",
+    "CacheLayers.kv_heads": "a count of heads",
+    "CacheLayers.head_dim": "a count of numbers",
+    "CacheLayers.numbers_per_token": "a count of numbers",
+    "Experts.layers": "a count of layers",
+    "Experts.count": "a count of experts",
+    "Experts.per_token": "a count of experts",
+    "Experts.params_each": "a count of parameters",
+    "Stored.params": "a count of parameters",
+    "Stored.block": "a count of weights",
     "Levers.kv_heads": "a count of heads",
     "Levers.tensor_parallel": "a count of GPUs, by its name in the field",
     "Batch.most": "a count of sequences",
     "Assumptions.efficiency": "the page's name of a fraction",
     "Assumptions.headroom": "the page's name of a ratio",
     "Assumptions.memory_reserve": "the page's name of a fraction",
+    "Assumptions.memory_utilization": "the engines' name of a fraction",
     "Limits.least_replicas": "a count of replicas",
 }
 
@@ -75,7 +95,7 @@ def test_the_walk_finds_the_schemas() -> None:
     names = {schema.__name__ for root in (Case, Offer) for schema in schemas(root)}
     assert names == {
         *("Case", "Brief", "Hardware", "Levers", "Batch", "Assumptions", "Limits"),
-        *("Llm", "Gpu", "Offer", "Provenance"),
+        *("Llm", "CacheLayers", "Experts", "Stored", "Gpu", "Offer", "Offers", "Provenance"),
     }
     assert len(numbers()) > 25
 

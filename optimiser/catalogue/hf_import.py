@@ -3,10 +3,13 @@
 from dataclasses import asdict
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from optimiser.catalogue.hf_config import ConfigError, Shape, read_config, stored_weight_bytes
 from optimiser.catalogue.llm import CacheLayers, Experts, Llm, Stored
 from optimiser.catalogue.provenance import Provenance
 from optimiser.errors import CatalogueError, Mistake
+from optimiser.schema import mistakes
 
 LARGEST_CONFIG_BYTES = 5_000_000
 
@@ -74,11 +77,23 @@ def llm_of_shape(
         figures = [key for key in given if key not in ("name", "architecture")]
         provenance = Provenance(source=source, as_of=as_of)
         given["sources"] = dict.fromkeys(figures, provenance)
-    return Llm.model_validate(given)
+    try:
+        return Llm.model_validate(given)
+    except ValidationError as error:
+        raise CatalogueError(mistakes(Llm, error, lambda _: source)) from error
 
 
 def _as_catalogue_error(path: Path, error: ConfigError) -> CatalogueError:
     return CatalogueError(
-        Mistake(str(path), problem.field, f"found {problem.found}, expected {problem.expected}")
+        Mistake(
+            str(path),
+            _field(path, problem.field),
+            f"found {problem.found}, expected {problem.expected}",
+        )
         for problem in error.problems
     )
+
+
+def _field(path: Path, field: str) -> str:
+    """The field, unless the reader named the file itself."""
+    return "" if field in (str(path), path.name) else field

@@ -1,17 +1,17 @@
 """Whether a model fits on a GPU type, term by term, and what is left for its cache."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from optimiser.catalogue.formats import CACHE_FORMATS, WEIGHT_FORMATS
+from optimiser.catalogue.formats import CACHE_FORMATS, WEIGHT_FORMATS, Format
 from optimiser.catalogue.gpu import Gpu
 from optimiser.catalogue.llm import Llm
 from optimiser.engine import itemised, memory
 from optimiser.errors import CaseError, Mistake
 from optimiser.planning.legal import legal_sizes, why_illegal
 from optimiser.planning.rental import GPUS_PER_NODE
-from optimiser.units import gib
+from optimiser.units import TOLERANCE, at_most, gib
 
 Value = TypeVar("Value", int, float, str)
 LONGEST_CONTEXT = 2**30
@@ -72,6 +72,9 @@ def fit(asked: Asked) -> Fit:
         message = f"{llm.name} does not say its {', '.join(missing)}: import its config.json"
         raise CaseError([Mistake("model", "", message)])
     weights, node = asked.weights or llm.own_format, gpu.gpus_per_node or GPUS_PER_NODE
+    if weights not in WEIGHT_FORMATS:
+        message = f"{llm.name} is stored in {weights}; say what to count with --weights"
+        raise CaseError([Mistake("model", "", f"{message}: {', '.join(WEIGHT_FORMATS)}")])
     sizes = legal_sizes(llm, weights, llm.kv_heads, node)
     if asked.tensor_parallel is not None:
         reason = why_illegal(llm, weights, llm.kv_heads, asked.tensor_parallel, node)
@@ -93,17 +96,20 @@ def _fit(asked: Asked, size: int) -> Fit:
         return value
 
     step = itemised.default_step(gpu)
-    weights = given(asked.weights, llm.own_format, "weights, as the checkpoint")
+    fmt = WEIGHT_FORMATS[asked.weights or llm.own_format]
+    given(asked.weights, llm.own_format, "weights, as the checkpoint")
     cache = given(asked.kv_cache, "fp16", "KV cache")
     context = given(asked.context, llm.max_context or 4096, "context, the model's longest")
     utilization = given(asked.memory_utilization, itemised.UTILIZATION, "memory utilization")
-    tokens = given(asked.max_num_batched_tokens, step.tokens, "max_num_batched_tokens")
-    sequences = given(asked.max_num_seqs, step.sequences, "max_num_seqs")
+    server = "a vLLM server's for this device"
+    tokens = given(asked.max_num_batched_tokens, step.tokens, f"max_num_batched_tokens, {server}")
+    sequences = given(asked.max_num_seqs, step.sequences, f"max_num_seqs, {server}")
     assumed.append("CUDA graphs: captured outside of the budget")
-    if not gpu.has_bf16 and weights == "fp16":
-        assumed.append(f"{gpu.name} has no bf16: weights and arithmetic are fp16")
+    if llm.max_context is not None and context > llm.max_context:
+        assumed.append(f"context {context} is beyond the model's longest, {llm.max_context}")
+    assumed += _arithmetic(gpu, fmt)
 
-    held = sum(memory.dense_and_expert_bytes(llm, WEIGHT_FORMATS[weights])) / size
+    held = sum(memory.dense_and_expert_bytes(llm, fmt)) / size
     computing = itemised.computing_bytes(llm, size, tokens)
     sampling = itemised.sampling_bytes(llm, tokens)
     sampling += sequences * itemised.sampler_bytes_per_sequence(llm)
@@ -127,8 +133,8 @@ def _fit(asked: Asked, size: int) -> Fit:
         kv_bytes_per_token_per_gpu=_per_token(llm, cache, size),
         kv_gib_per_gpu=gib(left),
         kv_tokens=at_once * context,
-        max_sequences=int(at_once),
-        largest_context=_largest(lambda tokens: cached(tokens) <= left, longest),
+        max_sequences=int(at_once * (1 + TOLERANCE)),
+        largest_context=_largest(lambda tokens: at_most(cached(tokens), left), longest),
         shortfall_gib=gib(max(0.0, per_sequence - left)),
         terms=(
             ("device", gib(gpu.capacity_bytes)),
@@ -141,6 +147,17 @@ def _fit(asked: Asked, size: int) -> Fit:
         ),
         assumed=tuple(assumed),
     )
+
+
+def _arithmetic(gpu: Gpu, weights: Format) -> Iterator[str]:
+    """What a GPU cannot compute in, and what it does instead."""
+    if not gpu.has_bf16:
+        yield f"{gpu.name} has no bf16: 16-bit weights and arithmetic are fp16"
+    if not gpu.computes(weights):
+        yield (
+            f"{gpu.name} has no {weights.computes_in} figure: {weights.name} weights take their "
+            "own bytes but compute at its 16-bit rate"
+        )
 
 
 def _per_token(llm: Llm, cache: str, size: int) -> float:

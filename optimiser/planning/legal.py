@@ -39,7 +39,8 @@ def _reasons(
     block = WEIGHT_FORMATS[weights].block
     if stored is not None and stored.format == weights == "fp8-block":
         block = stored.block
-    for what, width in (("MLP", llm.ffn_size), ("expert", llm.expert_ffn_size)):
+    widths = {llm.ffn_size: "MLP", llm.expert_ffn_size: "expert"}  # a width of both is the latter
+    for width, what in widths.items():
         if width is None:
             continue
         if width % size:

@@ -215,4 +215,8 @@ def _attention_flops(llm: Llm) -> Callable[[float], float]:
 
 def _step_tokens(gpu: Gpu) -> int:
     """Tokens that vLLM puts into a step by default: 8192 on large devices, the A100 excepted."""
-    return 8192 if gpu.capacity_bytes >= 70 * BYTES_PER_GIB and "a100" not in gpu.name else 2048
+    return (
+        8192
+        if gpu.capacity_bytes >= 70 * BYTES_PER_GIB and "a100" not in gpu.name.lower()
+        else 2048
+    )

@@ -73,7 +73,7 @@ def test_a_catalogue_of_one_s_own(root: Path) -> None:
     catalogue = Catalogue(root)
     assert catalogue.names("gpus") == ("tiny",)
     assert catalogue.gpu("tiny").capacity_bytes == 8e9
-    assert catalogue.offers("tiny")[0].usd_per_gpu_hour == 1.5
+    assert catalogue.offers("tiny")[0].usd_per_hour / 2 == 1.5
 
 
 def test_a_broken_entry_tells_all_with_file_and_line(root: Path) -> None:

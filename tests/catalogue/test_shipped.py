@@ -49,13 +49,12 @@ def test_an_llm(path: Path) -> None:
     llm = default_catalogue().llm(path.stem)
     assert llm.name == path.stem
     check_sources(llm)
-    # the attention and the rest of the layers cannot be more than all parameters
-    attention = llm.layers * llm.head_dim * 2 * (llm.attention_heads + llm.kv_heads)
-    assert attention * llm.attention_heads * llm.head_dim < llm.params
+    assert llm.matmul_params <= (llm.active_params or llm.params) <= llm.params
+    assert sum(run.layers for run in llm.cache_layers) <= llm.layers
 
 
 def check_sources(entry: Gpu | Llm) -> None:
-    assert figures(entry) == set(entry.sources)
+    assert figures(entry) <= set(entry.sources) <= entry.model_fields_set
     for name, origin in entry.sources.items():
         assert len(origin.source) > 10, name
         assert DATE.match(origin.as_of), name
@@ -68,7 +67,7 @@ def test_an_offer(path: Path) -> None:
     assert offer.gpu == gpu.name
     assert len(offer.source) > 10
     assert DATE.match(offer.as_of)
-    assert 0.1 < offer.usd_per_gpu_hour < 30
+    assert 0.1 < offer.usd_per_hour / offer.gpus_per_instance < 30
     if offer.spot_usd_per_hour is not None:
         assert offer.spot_usd_per_hour < offer.usd_per_hour
 
@@ -76,7 +75,8 @@ def test_an_offer(path: Path) -> None:
 def test_offers_stand_in_folders_of_known_gpus() -> None:
     folders = {path.name for path in (MODELS / "offers").iterdir()}
     assert folders <= set(default_catalogue().names("gpus"))
-    assert all(path.suffix == ".yaml" for path in MODELS.rglob("*") if path.is_file())
+    for folder in ("llms", "gpus", "offers"):
+        assert all(p.suffix == ".yaml" for p in (MODELS / folder).rglob("*") if p.is_file())
 
 
 def test_the_main_job_has_what_it_needs() -> None:
@@ -94,11 +94,11 @@ def test_the_worked_example_s_figures() -> None:
     assert shape == (6.74e9, 32, 32, 32, 128)
 
 
-def test_the_price_is_of_the_smallest_instance_then_the_cheapest() -> None:
+def test_offers_come_smallest_instance_first_then_cheapest() -> None:
     for name in default_catalogue().names("gpus"):
         offers = default_catalogue().offers(name)
         assert all(isinstance(offer, Offer) for offer in offers)
-        keys = [(offer.gpus_per_instance, offer.usd_per_gpu_hour) for offer in offers]
+        keys = [(offer.gpus_per_instance, offer.usd_per_hour) for offer in offers]
         assert keys == sorted(keys)
 
 

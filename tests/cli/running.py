@@ -11,6 +11,10 @@ from unittest.mock import patch
 
 from optimiser.cli.main import main
 
+WEIGHTS = (
+    "fp32, fp16, fp8, fp8-block, int8, w8a8-int8, mxfp4, nvfp4, int4, int4-g128, int4-g64, int4-g32"
+)
+"""Weight formats as messages list them."""
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "cases"
 

@@ -114,6 +114,9 @@ def test_the_worked_example_by_hand() -> None:
         "weights": "fp16",
         "kv_cache": "fp16",
         "kv_heads": 32,
+        "rented_gpus": 3,
+        "offer": None,
+        "term": "on-demand",
     }
     weights = 6.74e9 * 2
     kv_per_token = 2 * 32 * 32 * 128 * 2
@@ -239,7 +242,7 @@ def test_exactly_the_defaults_that_were_used_are_told(tmp_path: Path) -> None:
     start = CHAT[: CHAT.index("levers:")]
     bare = planned("--no-levers", case=written(tmp_path, start))
     every = [
-        "levers.weights: fp16",
+        "levers.weights: fp16 (the checkpoint's own)",
         "levers.kv_cache: fp16",
         "levers.kv_heads: 32 (the model's own)",
         "levers.tensor_parallel: 1",
