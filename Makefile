@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test lint bench clean
 
 run: $(VENV)/.installed
-	$(BIN)/optimise cases/chat-7b.yaml
+	@$(BIN)/optimise cases/chat-7b.yaml
 
 test: $(VENV)/.installed-dev lint
 	$(BIN)/pytest -q -n auto --cov --cov-report=term:skip-covered --cov-fail-under=95

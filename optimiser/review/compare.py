@@ -46,6 +46,8 @@ def _why(found: Comparison) -> str:
     second = min(others, key=lambda row: row.planned.verdict.figures.usd_per_hour)  # type: ignore[union-attr]
     if second.planned is None:
         return ""
+    if winner is found.baseline:
+        return "no alternative is cheaper than the case as it stands"
     kind = winner.planned.verdict.figures.bottleneck
     resource = RESOURCES[kind]
     mine, its = (resource_price(row.planned, resource) for row in (winner, second))  # type: ignore[arg-type]

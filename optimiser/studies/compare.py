@@ -20,9 +20,9 @@ class Comparison:
 
     @property
     def winner(self) -> Row | None:
-        """The cheapest of all, the baseline where nothing beats it."""
+        """The cheapest of all; the baseline where nothing is cheaper."""
         compliant = [row for row in (self.baseline, *self.rows) if row.planned]
-        return min(compliant, key=_cost) if compliant else None
+        return min(compliant, key=lambda row: _cost(row)[:2]) if compliant else None
 
 
 def compare(
