@@ -2,18 +2,21 @@
 
 import csv
 import importlib.util
+import io
 import json
 import re
+import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner
 
 from optimiser.catalogue.load import shipped
-from optimiser.cli.main import cli
+from optimiser.cli.main import main
 
 CHAT = shipped("cases") / "chat-7b.yaml"
 OPEN = shipped("cases") / "chat-7b-open.yaml"
@@ -26,7 +29,7 @@ class Ran:
 
     code: int
     out: str
-    everything: str
+    err: str
 
     @property
     def data(self) -> Any:
@@ -35,9 +38,18 @@ class Ran:
 
 
 def sweep(*arguments: object) -> Ran:
-    result = CliRunner().invoke(cli, ["sweep", *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return Ran(result.exit_code, result.stdout, result.output)
+    """Run `optimise sweep` with these arguments, as the script would."""
+    out, err = io.StringIO(), io.StringIO()
+    code: object = 0
+    argv = ["optimise", "sweep", *map(str, arguments)]
+    with patch.object(sys, "argv", argv), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+    assert isinstance(code, int)
+    assert "internal error" not in err.getvalue(), err.getvalue()
+    return Ran(code, out.getvalue(), err.getvalue())
 
 
 def test_text_has_curve_crossovers_front_and_slack() -> None:
@@ -105,7 +117,7 @@ def test_files_hold_what_json_holds(tmp_path: Path) -> None:
     outputs = [argument for name in names for argument in ("-o", tmp_path / name)]
     axes = ["--vary", "brief.tpot_target_ms=5,50", "--vary", "hardware.gpus=generic-80gb,h200"]
     ran = sweep(CHAT, *axes, *outputs)
-    assert (ran.code, ran.everything) == (0, "")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
     data = json.loads((tmp_path / "rows.json").read_text())
     printed = sweep(CHAT, *axes, "--format=json").data
     assert _timeless(data) == _timeless(printed)
@@ -141,7 +153,7 @@ def test_plots_are_drawn_by_their_ending(tmp_path: Path) -> None:
     names = ("curve.png", "curve.svg", "curve.html")
     outputs = [argument for name in names for argument in ("-o", tmp_path / name)]
     ran = sweep(OPEN, "--vary", RATE, "--pareto", "brief.tpot_target_ms", *outputs)
-    assert (ran.code, ran.everything) == (0, "")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG\r\n")
     svg = (tmp_path / "curve.svg").read_text()
     ElementTree.fromstring(svg)
@@ -191,7 +203,7 @@ def test_a_missing_plot_library_is_said_before_anything_is_planned(
     )
     ran = sweep(CHAT, "--vary", RATE, "-o", tmp_path / "rows.csv", "-o", tmp_path / "curve.png")
     assert ran.code == 1
-    assert ran.everything == "error: a plot needs matplotlib: pip install 'optimise[plot]'\n"
+    assert ran.err == "error: a plot needs matplotlib: pip install 'optimise[plot]'\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -217,16 +229,16 @@ def test_bad_input_is_refused_and_nothing_is_written(
     arguments: list[str], message: str, tmp_path: Path
 ) -> None:
     ran = sweep(CHAT, *(a.format(tmp_path) for a in arguments), "-o", tmp_path / "rows.json")
-    assert ran.code == (2 if "Usage" in ran.everything else 1)
-    assert message in ran.everything
-    assert ran.everything.count("error: ") <= 1
+    assert ran.code == (2 if "Usage" in ran.err else 1)
+    assert message in ran.err
+    assert ran.err.count("error: ") <= 1
     assert list(tmp_path.iterdir()) == []
 
 
 def test_mistakes_come_as_json_too() -> None:
     ran = sweep(CHAT, "--vary", "brief.request=1,2", "--format=json")
     assert ran.code == 1
-    (error,) = json.loads(ran.out[ran.out.index("{") :])["errors"]
+    (error,) = ran.data["errors"]
     assert error["field"] == "brief.request"
     assert error["message"] == "unknown field"
 
