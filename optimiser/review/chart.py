@@ -39,7 +39,7 @@ class Mark:
     x: float
     """Its number; its place among the names where the panel has names."""
     y: float | None
-    """None where nothing complies."""
+    """None where there is no design."""
     winner: str
     line: str
     """What the other varied fields are at."""
@@ -155,7 +155,7 @@ def _front(found: Sweep) -> Panel:
 
 
 def _winner(planned: Planned | None) -> str:
-    return "none complies" if planned is None else winner_text(planned.design.configuration)
+    return "no design" if planned is None else winner_text(planned.design.configuration)
 
 
 def _is_wide(values: Any) -> bool:

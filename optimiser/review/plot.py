@@ -100,6 +100,8 @@ def _panel(pane: Any, panel: Panel, colours: dict[str, str]) -> None:
         pane.axvline(value, color="#bbbbbb", linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
     if panel.names:
         pane.set_xticks(range(len(panel.names)), panel.names)
+        pane.set_xlim(-0.5, len(panel.names) - 0.5)
+        pane.margins(y=0.12)  # room for what stands above the bars
     else:
         pane.xaxis.set_major_formatter(_number)
         _scale(pane.xaxis, panel.log_x, [mark.x for mark in panel.marks])
@@ -193,9 +195,7 @@ def _legend(figure: Any, chart: Chart, colours: dict[str, str]) -> None:
     if any(panel.crossovers for panel in chart.panels):
         entries.append(Line2D([], [], color="#bbbbbb", linestyle=(0, (2, 2)), label="crossover"))
     if any(mark.y is None for panel in chart.panels for mark in panel.marks):
-        entries.append(
-            Line2D([], [], linestyle="", marker="x", color="#b00020", label="none complies")
-        )
+        entries.append(Line2D([], [], linestyle="", marker="x", color="#b00020", label="no design"))
     columns = 1 if max(map(len, colours), default=0) > LONGEST_OF_TWO else 2
     figure.legend(
         handles=entries, loc="outside lower left", ncols=columns, fontsize=8, frameon=False

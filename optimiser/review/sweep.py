@@ -71,7 +71,7 @@ def _headline(found: Sweep) -> str:
         parts.append(f"{usd(min(costs))}/h to {usd(max(costs))}/h" if costs else NONE)
         n_without = sum(planned is None for planned in plans)
         if costs and n_without:
-            parts.append(f"{NONE} at {n_without:,} of them")
+            parts.append(f"no design at {n_without:,} of them")
         winners = {identity(planned.design.configuration) for planned in plans if planned}
         parts.append(count(len(winners), "winner"))
         parts.append(count(len(found.crossovers), "crossover"))
