@@ -194,6 +194,23 @@ class Case(Schema):
         case._document = self._document
         return case
 
+    def repriced(self, name: str, scale: float) -> "Case":
+        """The case with the price of one of its GPU types scaled.
+
+        A price that the case states for all of its GPUs is scaled for all.
+        """
+        if self.hardware.usd_per_gpu_hour is not None:
+            price = self.hardware.usd_per_gpu_hour * scale
+            return self.changed({"hardware.usd_per_gpu_hour": price})
+        gpus = [gpu.model_dump(exclude_unset=True) for gpu in self.hardware.gpus]
+        for gpu in gpus:
+            if gpu["name"] == name and gpu.get("usd_per_hour") is not None:
+                gpu["usd_per_hour"] *= scale
+        case = self.changed({"hardware.gpus": gpus})
+        if name in case._offers:
+            case._offers[name] = tuple(offer.repriced(scale) for offer in case._offers[name])
+        return case
+
     def offers(self, gpu: Gpu) -> tuple[Offer, ...]:
         """The offers of a GPU that the case admits; none where its price is stated."""
         return self._offers.get(gpu.name, ())

@@ -38,3 +38,12 @@ class Offer(Schema):
     def price(self, term: Term) -> float | None:
         """Dollars per hour of the whole instance; None where it is not sold on that term."""
         return self.usd_per_hour if term == "on-demand" else self.spot_usd_per_hour
+
+    def repriced(self, scale: float) -> "Offer":
+        """The offer with its prices scaled."""
+        spot = self.spot_usd_per_hour
+        prices = {
+            "usd_per_hour": self.usd_per_hour * scale,
+            "spot_usd_per_hour": None if spot is None else spot * scale,
+        }
+        return self.model_copy(update=prices)

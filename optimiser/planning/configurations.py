@@ -17,7 +17,7 @@ from optimiser.planning.columns import columns
 from optimiser.planning.design import Configuration
 from optimiser.planning.legal import legal_sizes, why_illegal
 from optimiser.planning.rental import rentals, undominated
-from optimiser.units import TOLERANCE, s_of_ms
+from optimiser.units import TOLERANCE, nano_usd, s_of_ms
 
 LARGEST_NEED = 1e9
 """Replicas beyond which a demand is refused: whole-number arithmetic must stay in 64 bits."""
@@ -90,6 +90,19 @@ class Space:
     def cost_nano_usd(self, replicas: Ints) -> Ints:
         """Cost of so many replicas for an hour, whole nano-dollars."""
         return self.units(replicas) * self.unit_nano_usd
+
+    @property
+    def compliant(self) -> NDArray[np.bool_]:
+        """Whether a configuration, at its largest batch, meets all that the case asks for."""
+        limits, batch = self.case.limits, self.largest_batch
+        replicas = self.fewest_replicas(batch)
+        able = batch > 0
+        if limits.most_gpus is not None:
+            able &= self.units(replicas) * self.unit_gpus <= limits.most_gpus
+        if limits.usd_per_hour is not None:
+            budget = nano_usd(limits.usd_per_hour) * (1 + TOLERANCE)
+            able &= self.cost_nano_usd(replicas) <= budget
+        return able
 
     def only(self, index: Ints) -> "Space":
         """The space of some of the configurations."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 from optimiser.errors import CaseError
+from optimiser.planning.design import Configuration
 from optimiser.planning.planner import Infeasible, Planned
 from optimiser.review import data
 from optimiser.review.numbers import count, ms, per_cent, usd
@@ -12,12 +13,17 @@ from optimiser.studies.rows import Row
 
 def design_text(planned: Planned) -> str:
     """A design in a few words."""
-    design, chosen = planned.design, planned.design.configuration
-    replicas = f"{design.replicas:,} × {chosen.gpu.name}"
+    design = planned.design
+    chosen = configuration_text(design.configuration)
+    return f"{design.replicas:,} × {chosen}, batch {design.batch:,}"
+
+
+def configuration_text(chosen: Configuration) -> str:
+    """A configuration in a few words, its rental left out."""
+    gpus = chosen.gpu.name
     if chosen.tensor_parallel > 1:
-        replicas += f" × {chosen.tensor_parallel}"
-    formats = f"{chosen.weights}/{chosen.kv_cache}"
-    return f"{replicas}, {formats}, {chosen.kv_heads} KV heads, batch {design.batch:,}"
+        gpus += f" × {chosen.tensor_parallel}"
+    return f"{gpus}, {chosen.weights}/{chosen.kv_cache}, {chosen.kv_heads} KV heads"
 
 
 def utilization_frac(planned: Planned) -> float:

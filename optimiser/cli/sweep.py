@@ -1,0 +1,155 @@
+"""`optimise sweep CASE`: a case over ranges of its fields."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from optimiser.cli.options import case_options, emit, format_option, load_case, solver_option
+from optimiser.errors import InputError, Mistake
+
+if TYPE_CHECKING:
+    from optimiser.review.review import Review
+    from optimiser.studies.sweep import Sweep
+
+INFEASIBLE = 3
+TEXTS = {".json": "json", ".md": "markdown", ".txt": "text"}
+TABLES = (".csv", ".parquet")
+PLOTS = (".png", ".svg", ".html")
+QUIET_S = 1.0
+
+
+@click.command(
+    "sweep",
+    epilog="Example: optimise sweep cases/llama-3.1-8b.yaml "
+    "--vary brief.requests_per_s=1:200:log:40 -o curve.png",
+)
+@case_options
+@click.option(
+    "--vary",
+    "varied",
+    multiple=True,
+    metavar="FIELD=VALUES",
+    help="from:to:log|linear:n, or values separated by commas. Repeatable: every combination.",
+)
+@click.option(
+    "--pareto",
+    "front_over",
+    type=click.Choice(["brief.tpot_target_ms", "brief.ttft_target_s"]),
+    help="The front of cost against the latency reached, found exactly.",
+)
+@click.option(
+    "--slack/--no-slack",
+    "with_slack",
+    default=True,
+    help="How far each input can move before the design changes.  [default: on]",
+)
+@format_option
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Write to a file instead, by its ending: .csv or .parquet for the rows, .json, .md, .txt, "
+    ".png, .svg or .html for the plot. Repeatable.",
+)
+@solver_option
+def command(
+    case_path: str,
+    settings: tuple[str, ...],
+    folder: str | None,
+    varied: tuple[str, ...],
+    front_over: str | None,
+    with_slack: bool,
+    format_name: str,
+    outputs: tuple[Path, ...],
+    solver_name: str,
+) -> None:
+    """Plan CASE over ranges of its fields: the cost curve and where its winner changes.
+
+    Crossovers are looked for along the first field of numbers, and found to three significant
+    digits. A GPU type or a model that is varied by name is the case that `compare` makes of it.
+    Exit code 3 where nothing complies.
+    """
+    from optimiser.review.sweep import sweep_review
+    from optimiser.studies.axis import parse_axes
+    from optimiser.studies.sweep import sweep
+
+    if not varied and not front_over and not with_slack:
+        raise click.UsageError("nothing to do: give --vary, --pareto or --slack")
+    _refuse(outputs, drawable=bool(varied or front_over), rows=bool(varied))
+    axes = parse_axes(varied)
+    case = load_case(case_path, settings, folder)
+    progress = _Progress(sys.stderr.isatty())
+    try:
+        found = sweep(case, axes, front_over, with_slack, solver_name, progress)
+    finally:
+        progress.clear()
+    shown = sweep_review(found)
+    for path in outputs:
+        _written(path, shown, found)
+    if not outputs:
+        emit(shown, format_name, None)
+    if not shown.good:
+        sys.exit(INFEASIBLE)
+
+
+def _refuse(outputs: tuple[Path, ...], drawable: bool, rows: bool) -> None:
+    """Raises InputError for every file that could not be written, before anything is planned."""
+    mistakes = []
+    for path in outputs:
+        ending = path.suffix.lower()
+        if ending not in (*TEXTS, *TABLES, *PLOTS):
+            known = ", ".join((*TABLES, *TEXTS, *PLOTS))
+            mistakes.append(Mistake(f"-o {path}", "", f"unknown ending, expected one of {known}"))
+        elif not path.parent.is_dir() or path.is_dir():
+            why = "is a directory" if path.is_dir() else "no such directory"
+            mistakes.append(Mistake(f"-o {path}", "", f"cannot be written: {why}"))
+        elif (ending in TABLES and not rows) or (ending in PLOTS and not drawable):
+            mistakes.append(Mistake(f"-o {path}", "", "nothing to put there without --vary"))
+    if mistakes:
+        raise InputError(mistakes)
+    if any(path.suffix.lower() in PLOTS for path in outputs):
+        from optimiser.review.plot import require
+
+        require()
+
+
+def _written(path: Path, shown: "Review", found: "Sweep") -> None:
+    ending = path.suffix.lower()
+    if ending in TEXTS:
+        emit(shown, TEXTS[ending], path)
+    elif ending in TABLES:
+        from optimiser.review.flat import flat
+        from optimiser.review.tables import write_table
+
+        rows, types = flat(shown.data["rows"])
+        write_table(rows, path, types)
+    else:
+        from optimiser.review.chart import chart
+        from optimiser.review.plot import write_plot
+
+        write_plot(path, chart(found), shown)
+
+
+class _Progress:
+    """One line on a terminal, once the work takes long enough to wonder."""
+
+    def __init__(self, shown: bool) -> None:
+        self._shown = shown
+        self._start = time.monotonic()
+        self._width = 0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self._shown and time.monotonic() - self._start > QUIET_S:
+            text = f"{done:,} of {total:,} {what}"
+            click.echo(f"\r{text:<{self._width}}", nl=False, err=True)
+            self._width = max(self._width, len(text))
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._width:
+            click.echo(f"\r{'':<{self._width}}\r", nl=False, err=True)
