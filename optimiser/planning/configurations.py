@@ -17,7 +17,7 @@ from optimiser.planning.columns import columns
 from optimiser.planning.design import Configuration
 from optimiser.planning.legal import legal_sizes, why_illegal
 from optimiser.planning.rental import rentals, undominated
-from optimiser.units import TOLERANCE, nano_usd, s_of_ms
+from optimiser.units import TOLERANCE, budget_nano_usd, s_of_ms
 
 LARGEST_NEED = 1e9
 """Replicas beyond which a demand is refused: whole-number arithmetic must stay in 64 bits."""
@@ -100,8 +100,7 @@ class Space:
         if limits.most_gpus is not None:
             able &= self.units(replicas) * self.unit_gpus <= limits.most_gpus
         if limits.usd_per_hour is not None:
-            budget = nano_usd(limits.usd_per_hour) * (1 + TOLERANCE)
-            able &= self.cost_nano_usd(replicas) <= budget
+            able &= self.cost_nano_usd(replicas) <= budget_nano_usd(limits.usd_per_hour)
         return able
 
     def only(self, index: Ints) -> "Space":

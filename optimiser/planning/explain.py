@@ -15,7 +15,7 @@ from optimiser.planning.cut_loop import Run, search
 from optimiser.planning.nearest import least_that_works, most_that_works
 from optimiser.planning.program import build
 from optimiser.planning.solvers.base import Solve, Status
-from optimiser.units import budget_nano_usd, gb
+from optimiser.units import gb
 
 Fields = frozenset[str]
 NOTHING: Fields = frozenset()
@@ -157,12 +157,4 @@ def _relaxed(case: Case, fields: Fields) -> Space:
 
 def _complies(case: Case, relaxed: Fields) -> bool:
     """Whether any configuration, at its largest batch, meets all that is not relaxed."""
-    space = _relaxed(case, relaxed)
-    limits, batch = space.case.limits, space.largest_batch
-    replicas = space.fewest_replicas(batch)
-    able = batch > 0
-    if limits.most_gpus is not None:
-        able &= space.units(replicas) * space.unit_gpus <= limits.most_gpus
-    if limits.usd_per_hour is not None:
-        able &= space.cost_nano_usd(replicas) <= budget_nano_usd(limits.usd_per_hour)
-    return bool(able.any())
+    return bool(_relaxed(case, relaxed).compliant.any())

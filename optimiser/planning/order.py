@@ -33,8 +33,10 @@ def preferences(
         yield "first", _weighted(program, first)
     if any(changes):
         yield "least change", _weighted(program, changes)
-    if len(program.groups) > 1:
+    several = len(program.groups) > 1
+    if several or program.groups[0].unit_replicas > 1:
         yield "fewest GPUs", [(g.replicas, g.tensor_parallel) for g in program.groups]
+    if several:
         yield "smallest tensor parallel", _weighted(program, sizes)
     yield "largest batch", [(program.batch, -1)]
     if any(names):

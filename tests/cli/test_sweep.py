@@ -2,54 +2,27 @@
 
 import csv
 import importlib.util
-import io
 import json
 import re
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 from xml.etree import ElementTree
 
 import pytest
 
 from optimiser.catalogue.load import shipped
-from optimiser.cli.main import main
+from tests.cli.running import Ran, optimise
 
 CHAT = shipped("cases") / "chat-7b.yaml"
 OPEN = shipped("cases") / "chat-7b-open.yaml"
 RATE = "brief.requests_per_s=1:40:log:7"
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        """Standard output as JSON."""
-        return json.loads(self.out)
-
-
 def sweep(*arguments: object) -> Ran:
-    """Run `optimise sweep` with these arguments, as the script would."""
-    out, err = io.StringIO(), io.StringIO()
-    code: object = 0
-    argv = ["optimise", "sweep", *map(str, arguments)]
-    with patch.object(sys, "argv", argv), redirect_stdout(out), redirect_stderr(err):
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code
-    assert isinstance(code, int)
-    assert "internal error" not in err.getvalue(), err.getvalue()
-    return Ran(code, out.getvalue(), err.getvalue())
+    """Run `optimise sweep` with these arguments."""
+    ran = optimise("sweep", *arguments)
+    assert "internal error" not in ran.err, ran.err
+    return ran
 
 
 def test_text_has_curve_crossovers_front_and_slack() -> None:
