@@ -61,13 +61,18 @@ class Document:
 
 def read(path: Path) -> Document:
     """Read a YAML file. Raises InputError with every mistake that reading alone can find."""
+    return parse(read_text(path), source=str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of a sensible size. Raises InputError where it cannot be read."""
     try:
         if path.is_dir():
             raise _unreadable(path, "is a directory, a YAML file was expected")
         size = path.stat().st_size
         if size > LARGEST_FILE_BYTES:
             raise _unreadable(path, f"{size:,} bytes, at most {LARGEST_FILE_BYTES:,} are read")
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _unreadable(path, f"not UTF-8 text (byte {error.start})") from error
     except FileNotFoundError:
@@ -75,7 +80,6 @@ def read(path: Path) -> Document:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise _unreadable(path, f"cannot be read: {reason}") from error
-    return parse(text, source=str(path))
 
 
 def parse(text: str, source: str) -> Document:

@@ -35,6 +35,7 @@ class Catalogue:
     def __init__(self, *roots: Path) -> None:
         self.roots = roots
         self._entries: dict[Path, Schema] = {}
+        self._listings: dict[str, dict[str, Path]] = {}
 
     def llm(self, name: str) -> Llm:
         """The LLM of that name. Raises CatalogueError with the nearest names."""
@@ -62,8 +63,11 @@ class Catalogue:
         return self._paths(kind)[name]
 
     def _paths(self, kind: str) -> dict[str, Path]:
-        pattern = "*/*.yaml" if kind == "offers" else "*.yaml"
-        return {p.stem: p for root in self.roots for p in sorted((root / kind).glob(pattern))}
+        if kind not in self._listings:
+            pattern = "*/*.yaml" if kind == "offers" else "*.yaml"
+            found = (p for root in self.roots for p in sorted((root / kind).glob(pattern)))
+            self._listings[kind] = {p.stem: p for p in found}
+        return self._listings[kind]
 
     def _path(self, kind: str, what: str, name: str) -> Path:
         known = self._paths(kind)

@@ -48,9 +48,9 @@ def catalogue_option(command: Command) -> Command:
     )(command)
 
 
-def output_options(command: Command) -> Command:
-    """The format and place of the result."""
-    command = click.option(
+def format_option(command: Command) -> Command:
+    """The format of what is printed."""
+    return click.option(
         "--format",
         "format_name",
         type=click.Choice(list(PRESENTERS)),
@@ -60,12 +60,16 @@ def output_options(command: Command) -> Command:
         is_eager=True,
         help="How to print the result.",
     )(command)
+
+
+def output_options(command: Command) -> Command:
+    """The format and place of the result."""
     return click.option(
         "-o",
         "--output",
         type=click.Path(path_type=Path),
         help="Write the result to a file instead of printing it.",
-    )(command)
+    )(format_option(command))
 
 
 def solver_option(command: Command) -> Command:
