@@ -115,11 +115,10 @@ def command(
     journal = Journal(output.with_name(f"{output.name}.journal"))
     finished = journal.finished() if resume else {}
     shown = Progress(len(items), sys.stderr)
-    local = min(jobs, len(items)) if jobs else None
     try:
         with (
             journal.open(afresh=not resume),
-            opened(engine_name, local, address) as engine,
+            opened(engine_name, len(items), jobs, address) as engine,
         ):
             answers = run(items, job, engine, journal, shown.update, finished)
         shown.close()

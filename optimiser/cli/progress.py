@@ -15,12 +15,12 @@ class Progress:
 
     total: int
     stream: TextIO
-    _start: float = field(default_factory=time.monotonic)
-    _shown: float = 0.0
-    _drawn: bool = False
+    _start: float = field(init=False)
+    _shown: float = field(init=False)
+    _drawn: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self._shown = self._start
+        self._start = self._shown = time.monotonic()
 
     def update(self, done: int, before: int = 0) -> None:
         """So many are done, some of them before this run began."""

@@ -44,13 +44,13 @@ def run(
     """
     answers: dict[int, Answer] = {}
     if finished:
-        for done in _Spread(items, job, engine, key_chunk).results():
+        for done in Spread(items, job, engine, key_chunk).results():
             kept = zip(done.indices, done.results, strict=True)
             answers |= {index: finished[key] for index, key in kept if key in finished}
     n_before = len(answers)
     progress(n_before, n_before)
     missing = [item for item in items if item.index not in answers]
-    for done in _Spread(missing, job, engine, answer_chunk).results():
+    for done in Spread(missing, job, engine, answer_chunk).results():
         journal.append(done.results)
         answers |= {i: json.loads(line) for i, line in zip(done.indices, done.results, strict=True)}
         progress(len(answers), n_before)
@@ -78,7 +78,7 @@ class _Pace:
         return max(1, min(fair, timely, LARGEST_CHUNK))
 
 
-class _Spread:
+class Spread:
     """Cases spread over an engine's workers."""
 
     def __init__(self, items: Sequence[CaseInput], job: Job, engine: Engine, work: Work) -> None:
@@ -95,6 +95,8 @@ class _Spread:
         while self.waiting:
             yield from self._round(ahead=2 * self.engine.n_workers)
             lost = [index for chunk in self.flying for index in chunk]
+            if self.waiting and not lost:
+                raise EngineError(f"no worker of {self.engine.name} is left; --resume goes on")
             self.flying.clear()
             for index in lost:
                 self.attempts[index] += 1

@@ -15,7 +15,8 @@ from typing import Any
 
 from optimiser.errors import OptimiseError
 
-ENGINES = ("processes", "dask", "ray")
+FEWEST = 2
+"""Chunks in flight on a cluster: of a single one, joblib would run it in this process instead."""
 
 
 class EngineError(OptimiseError):
@@ -36,13 +37,15 @@ class Engine:
 
 
 @contextlib.contextmanager
-def opened(name: str, jobs: int | None = None, address: str | None = None) -> Iterator[Engine]:
+def opened(
+    name: str, n_cases: int, jobs: int | None = None, address: str | None = None
+) -> Iterator[Engine]:
     """An engine, with what it started ended again at the end.
 
-    `jobs` is the number of local workers, all cores where it is None; at an `address` the
-    cluster's own count holds. Raises EngineError.
+    `jobs` is the number of local workers, all cores where it is None, and never more than there
+    are cases; at an `address` the cluster's own count holds. Raises EngineError.
     """
-    jobs = jobs or _cores()
+    jobs = max(1, min(jobs or _cores(), n_cases))
     if name == "dask":
         with _dask(jobs, address) as engine:
             yield engine
@@ -67,6 +70,9 @@ def _dask(jobs: int, address: str | None) -> Iterator[Engine]:
     class Backend(DaskDistributedBackend):  # type: ignore[misc]
         """Reports lost workers too, which joblib's own leaves waiting for ever."""
 
+        def effective_n_jobs(self, n_jobs: int) -> int:
+            return max(FEWEST, int(super().effective_n_jobs(n_jobs)))
+
         def submit(self, func: Any, callback: Any = None) -> Any:
             future = super().submit(func, callback)
 
@@ -80,6 +86,9 @@ def _dask(jobs: int, address: str | None) -> Iterator[Engine]:
     with contextlib.ExitStack() as stack:
         try:
             if address is None:
+                # a lost worker's chunks are for the batch to send again, which then suspects them
+                quick = {"distributed.scheduler.allowed-failures": 0}
+                stack.enter_context(import_module("dask.config").set(quick))
                 cluster = distributed.LocalCluster(
                     n_workers=jobs,
                     threads_per_worker=1,
@@ -100,6 +109,7 @@ def _dask(jobs: int, address: str | None) -> Iterator[Engine]:
             distributed.comm.CommClosedError,
             TimeoutError,
         )
+        n_workers = max(FEWEST, n_workers)
         yield Engine("dask", n_workers, lost, lambda: Backend(client=client))
 
 
@@ -123,15 +133,15 @@ def _ray(jobs: int, address: str | None) -> Iterator[Engine]:
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
         if address is None:
-            ray.init(num_cpus=jobs, include_dashboard=False, **quiet)
+            ray.init(num_cpus=max(FEWEST, jobs), include_dashboard=False, **quiet)
         else:
             ray.init(address=address, **quiet)
         n_workers = int(ray.cluster_resources().get("CPU", 0))
     except (OSError, ValueError, RuntimeError) as error:
         raise EngineError(f"no Ray cluster at {address or 'this machine'}: {error}") from error
     try:
-        if not n_workers:
-            raise EngineError("the Ray cluster has no CPUs")
+        if n_workers < FEWEST:
+            raise EngineError(f"the Ray cluster has {n_workers} CPUs, at least {FEWEST} are needed")
         yield Engine("ray", n_workers, (ray.exceptions.RayError,), Backend)
     finally:
         ray.shutdown()
