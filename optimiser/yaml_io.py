@@ -64,6 +64,11 @@ class Document:
 
 def read(path: Path) -> Document:
     """Read a YAML file. Raises InputError with every mistake that reading alone can find."""
+    return parse(read_text(path), source=str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of a sensible size. Raises InputError where it cannot be read."""
     try:
         if path.is_dir():
             raise _unreadable(path, "is a directory, a YAML file was expected")
@@ -71,7 +76,7 @@ def read(path: Path) -> Document:
             raw = file.read(LARGEST_FILE_BYTES + 1)
         if len(raw) > LARGEST_FILE_BYTES:
             raise _unreadable(path, f"more than {LARGEST_FILE_BYTES:,} bytes, too large for a case")
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise InputError([Mistake(f"{path}:{line}", "", "not UTF-8 text")]) from error
@@ -80,7 +85,6 @@ def read(path: Path) -> Document:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise _unreadable(path, f"cannot be read: {reason}") from error
-    return parse(text, source=str(path))
 
 
 def parse(text: str, source: str) -> Document:

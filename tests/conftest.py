@@ -1,6 +1,9 @@
 """Settings that every test shares."""
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+pytest.register_assert_rewrite("tests.cli.running", "tests.oracle", "tests.strategies")
 
 settings.register_profile(
     "repeatable",

@@ -36,6 +36,7 @@ class Catalogue:
         self.roots = roots
         self._entries: dict[Path, Schema] = {}
         self._listings: dict[str, dict[str, Path]] = {}
+        self._offers: dict[str, tuple[Offer, ...]] = {}
 
     def llm(self, name: str) -> Llm:
         """The LLM of that name. Raises CatalogueError with the nearest names."""
@@ -51,8 +52,11 @@ class Catalogue:
 
     def offers(self, gpu: str) -> tuple[Offer, ...]:
         """Every offer of a GPU: the smallest instances first, the cheapest first among equals."""
-        paths = [p for p in self._paths("offers").values() if p.parent.name == gpu]
-        return tuple(sorted((self._read(Offer, path) for path in paths), key=_size_and_price))
+        if gpu not in self._offers:
+            paths = [p for p in self._paths("offers").values() if p.parent.name == gpu]
+            found = sorted((self._read(Offer, path) for path in paths), key=_size_and_price)
+            self._offers[gpu] = tuple(found)
+        return self._offers[gpu]
 
     def names(self, kind: str) -> tuple[str, ...]:
         """Names of all entries of a kind: `llms`, `gpus` or `offers`."""

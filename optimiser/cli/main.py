@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": "Compare hardware, models, offers or any other change, side by side.",
     "sweep": "Vary fields: cost curve, crossovers, Pareto front, slack; tables and plots.",
     "levers": "Rank what to change: every lever alone, the best pairs, the best set.",
+    "batch": "Rank the levers of thousands of cases, on one machine or a cluster.",
     "fit": "Say whether a model fits on a GPU type, and where the memory goes.",
     "import": "Read a Hugging Face config.json as a model of the catalogue.",
     "catalogue": "List the models, GPUs and offers that are known, with their sources.",

@@ -53,6 +53,8 @@ def solve(problem: pulp.LpProblem, limits: Limits) -> Solution:
 def _parameters(limits: Limits) -> SatParameters:
     parameters = SatParameters()
     parameters.num_workers = limits.workers
+    # else Python's own handling of Ctrl-C is lost after the first solve
+    parameters.catch_sigint_signal = False
     # probing every literal costs eight times as much as the rest of the solve and finds nothing
     parameters.cp_model_probing_level = 0
     if limits.seconds is not None:
