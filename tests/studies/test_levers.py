@@ -96,6 +96,11 @@ def test_only_what_makes_something_smaller_is_tried() -> None:
         few = ranked(chat_7b(f"levers.kv_heads={heads}", "brief.requests_per_s=1000"))
         assert few
         assert "GQA (8 KV heads)" not in [row.name for row in few]
+    # int8 weights: fp8 is as large, however much faster it computes
+    gpu = f"hardware.gpus=[{inline('{fp16: 300, fp8: 600}')}]"
+    faster = ranked(chat_7b("levers.weights=int8", "brief.requests_per_s=200", gpu))
+    assert faster
+    assert "fp8 weights" not in [row.name for row in faster]
     # int4: no smaller weights
     names = {row.name for row in ranked(chat_7b("levers.weights=int4", "brief.requests_per_s=200"))}
     assert names == {"GQA (8 KV heads)", "int8 KV cache"}
