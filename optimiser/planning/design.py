@@ -40,6 +40,11 @@ class Design:
         return self.replicas * self.configuration.tensor_parallel
 
     @property
+    def label(self) -> str:
+        """The design in one line."""
+        return f"{self.replicas} replicas of {self.configuration.label}, batch {self.batch}"
+
+    @property
     def units(self) -> int:
         """Priced units: instances of an offer, or replicas where each GPU is priced alone."""
         chosen = self.configuration

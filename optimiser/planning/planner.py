@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from optimiser.case import Case
-from optimiser.errors import VerificationError
+from optimiser.errors import SolverError, VerificationError
 from optimiser.planning import explain
 from optimiser.planning.configurations import Space, configurations
 from optimiser.planning.cut_loop import Found, Run, search
@@ -112,6 +112,8 @@ def plan(
     if save_lp is not None:
         save_program(program, save_lp)
     if found.status is Status.INFEASIBLE:
+        if space.compliant.any():
+            raise SolverError(f"{solver_name} finds no design where the engine does: please report")
         conflicts = explain.conflicts(space, run.solve) if explained else ()
         return Infeasible(case, conflicts, solver_name, len(space), time.perf_counter() - start)
     if found.design is None:
@@ -168,6 +170,6 @@ def _cross_check(case: Case, design: Design, solver_name: str) -> str:
     second = "highs" if solver_name != "highs" else "cp-sat"
     other = plan(case, solver_name=second)
     if not isinstance(other, Planned) or other.design != design:
-        found = other.design if isinstance(other, Planned) else other.status
-        raise VerificationError(f"{solver_name} found {design}, but {second} found {found}")
+        found = other.design.label if isinstance(other, Planned) else other.status
+        raise VerificationError(f"{solver_name} found {design.label}, but {second} found {found}")
     return second
