@@ -8,7 +8,7 @@ from scipy.optimize import least_squares
 
 from calibration.parameters import END_TO_END, PRIOR_WEIGHT, spread_over
 from calibration.parts import Parts
-from optimiser.engine.latency import decode_step_s, prefill_s, throughput, tpot_s, ttft_s
+from optimiser.engine.latency import decode_step_s, prefill_s, tpot_s, ttft_s
 from optimiser.engine.replicas import Floats
 from optimiser.studies.measurements import Measured
 
@@ -16,6 +16,18 @@ KNEE = 0.1
 """Residuals count squared below, and linearly above."""
 N_FOLDS = 10
 SEED = 0
+
+
+ARRAYS = (
+    "groups",
+    "models",
+    "concurrency",
+    "running",
+    "tpot_s",
+    "ttft_s",
+    "tokens_per_s",
+    "compare_ttft",
+)
 
 
 @dataclass(frozen=True)
@@ -58,12 +70,7 @@ class Table:
             self.parts.rows(keep),
             [g for g, k in zip(self.gpus, keep, strict=True) if k],
             [e for e, k in zip(self.engines, keep, strict=True) if k],
-            *(
-                getattr(self, name)[keep]
-                for name in (
-                    "groups models concurrency running tpot_s ttft_s tokens_per_s compare_ttft"
-                ).split()
-            ),
+            *(getattr(self, name)[keep] for name in ARRAYS),
         )
 
 

@@ -24,6 +24,7 @@ END_TO_END = (
     Parameter("weight_bandwidth_frac h100-sxm", 0.95, 0.15),
     Parameter("weight_bandwidth_frac h200", 0.86, 0.15),
     Parameter("weight_bandwidth_frac blackwell", 1.0, 0.15),
+    Parameter("fp8_bandwidth_factor", 1.0, 0.15),
     Parameter("flop_frac.fp16 hopper", 0.78, 0.3),
     Parameter("flop_frac.fp8 hopper", 0.58, 0.3),
     Parameter("flop_frac.fp16 blackwell", 0.66, 0.3),
@@ -44,7 +45,9 @@ END_TO_END = (
     Parameter("prefill_share", 0.75, 0.4),
     Parameter("wait_steps", 5.1, 0.7),
     Parameter("grouped_wait_steps tensorrt-llm", 34.0, 0.7),
-    *(Parameter(f"ttft_offset_s {e}", p, 1.5) for e, p in zip(ENGINES, (0.022, 0.005, 0.218))),
+    Parameter("ttft_offset_s tensorrt-llm", 0.022, 1.5),
+    Parameter("ttft_offset_s vllm", 0.005, 1.5),
+    Parameter("ttft_offset_s sglang", 0.218, 1.5),
     *(Parameter(f"sequence_s {e}", 10e-6, 1.0) for e in ENGINES),
     *(Parameter(f"closed_loop_synchrony {e}", 0.17, 0.6) for e in ENGINES),
     *(Parameter(f"floor_factor {e}", 1.0, 0.3) for e in ENGINES),
@@ -89,6 +92,7 @@ def constants_of(values: dict[str, float], gpu: str, engine: str) -> dict[str, f
     found.setdefault("flop_frac.int8", found["flop_frac.fp8"])
     found.setdefault("grouped_wait_steps", 0.0)
     found["prompt_attention_frac"] = 1.0
+    found["fp8_layer_floor_s"] = 0.0
     for factor, names in FACTORED.items():
         by = found.pop(factor)
         for name in names:
@@ -98,9 +102,7 @@ def constants_of(values: dict[str, float], gpu: str, engine: str) -> dict[str, f
     return found
 
 
-def spread_over(
-    values: dict[str, float], gpus: list[str], engines: list[str]
-) -> dict[str, Floats]:
+def spread_over(values: dict[str, float], gpus: list[str], engines: list[str]) -> dict[str, Floats]:
     """The same for many rows, as arrays."""
     pairs = sorted(set(zip(gpus, engines, strict=True)))
     index = {pair: i for i, pair in enumerate(pairs)}

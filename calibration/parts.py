@@ -19,6 +19,7 @@ FORMATS = ("fp16", "fp8", "fp4", "int8")
 
 UNIT = LatencyConstants(
     weight_bandwidth_frac=1.0,
+    fp8_bandwidth_factor=1.0,
     cache_bandwidth_frac=1.0,
     flop_frac=dict.fromkeys(FORMATS, 1.0),
     expert_flop_frac=1.0,
@@ -27,6 +28,7 @@ UNIT = LatencyConstants(
     link_bandwidth_frac=1.0,
     link_latency_s=0.0,
     layer_floor_s=0.0,
+    fp8_layer_floor_s=0.0,
     step_floor_s=0.0,
     expert_layer_floor_s=0.0,
     expert_fp8_floor_s=0.0,
@@ -39,7 +41,8 @@ UNIT = LatencyConstants(
     ttft_offset_s=0.0,
     closed_loop_synchrony=0.0,
 )
-FLOORS = tuple(name for name in UNIT.__dataclass_fields__ if name.endswith("_floor_s")) + (
+FLOORS = (
+    *(name for name in UNIT.__dataclass_fields__ if name.endswith("_floor_s")),
     "link_latency_s",
 )
 
@@ -53,6 +56,8 @@ class Parts:
     whole: LatencyColumns
     by_format: dict[str, LatencyColumns]
     """Arithmetic of one format; the others infinitely fast."""
+    not_fp8: LatencyColumns
+    """Reading fp8 weights takes no time."""
     cache_s: Floats
     score_s: Floats
     floors: dict[str, Floats]
@@ -73,6 +78,7 @@ class Parts:
         return cls(
             whole=rows(UNIT),
             by_format=by_format,
+            not_fp8=rows(replace(UNIT, fp8_bandwidth_factor=math.inf)),
             cache_s=rows(replace(UNIT, flop_frac=fast)).sequence_s,
             score_s=rows(no_cache).sequence_s,
             floors={name: rows(replace(UNIT, **{name: 1.0})).floor_s for name in FLOORS},
@@ -90,17 +96,22 @@ class Parts:
                 [getattr(self.by_format[f], column) / at[f"flop_frac.{f}"] for f in FORMATS], axis=0
             )
 
+        def reading(column: str) -> Floats:
+            rest = getattr(self.not_fp8, column)
+            fp8 = (getattr(whole, column) - rest) / at["fp8_bandwidth_factor"]
+            return (rest + fp8) / at["weight_bandwidth_frac"]
+
         score_s = self.score_s / at["flop_frac.fp16"]
         floor_s = np.sum([self.floors[name] * at[name] for name in FLOORS], axis=0)
         none = np.zeros(len(self.several_gpus))
         return LatencyParts(
-            weight_read_s=whole.weight_read_s / at["weight_bandwidth_frac"],
+            weight_read_s=reading("weight_read_s"),
             weight_token_s=arithmetic("weight_token_s"),
-            head_read_s=whole.head_read_s / at["weight_bandwidth_frac"],
+            head_read_s=reading("head_read_s"),
             head_token_s=arithmetic("head_token_s"),
             experts=whole.experts,
             experts_per_token=whole.experts_per_token,
-            expert_read_s=whole.expert_read_s * imbalance / at["weight_bandwidth_frac"],
+            expert_read_s=reading("expert_read_s") * imbalance,
             expert_token_s=arithmetic("expert_token_s") * imbalance / at["expert_flop_frac"],
             sequence_s=np.maximum(self.cache_s / at["cache_bandwidth_frac"], score_s)
             + at["sequence_s"],
@@ -122,6 +133,7 @@ class Parts:
         return Parts(
             self.whole.rows(index),
             {fmt: columns.rows(index) for fmt, columns in self.by_format.items()},
+            self.not_fp8.rows(index),
             self.cache_s[index],
             self.score_s[index],
             {name: floor[index] for name, floor in self.floors.items()},

@@ -48,6 +48,8 @@ class LatencyConstants:
 
     weight_bandwidth_frac: float
     """Share of the peak bandwidth at which weights are read."""
+    fp8_bandwidth_factor: float
+    """What weights that are computed in fp8 achieve of `weight_bandwidth_frac`."""
     cache_bandwidth_frac: float
     flop_frac: Mapping[str, float]
     """Share of the peak arithmetic by format."""
@@ -62,6 +64,8 @@ class LatencyConstants:
     """One all-reduce, whatever its size."""
     layer_floor_s: float
     """A layer's launches and small kernels."""
+    fp8_layer_floor_s: float
+    """More of it where dense weights are computed in fp8: activations are quantised."""
     step_floor_s: float
     """Scheduling and sampling of a step."""
     expert_layer_floor_s: float

@@ -73,14 +73,13 @@ def latency_row(at: Deployment, constants: LatencyConstants) -> LatencyRow:
     """The row of `latency.py`'s columns for one deployment. Formulas: see each field there."""
     shape, n, groups = at.shape, at.n_gpus, at.attention_groups
     experts = shape.experts
-    bytes_per_s = constants.weight_bandwidth_frac * at.peak_bytes_per_s
     context = at.prompt_tokens + at.answer_tokens / 2
     dense, attention = dense_params(shape), shape.attention_params
     head = shape.head_params or shape.embedding_params
     imbalance = constants.expert_imbalance if n > 1 else 1.0
-    expert_bytes = expert_flops = 0.0
+    expert_read_s = expert_flops = 0.0
     if experts:
-        expert_bytes = experts.layers * experts.params_each * at.experts.bytes_per_param
+        expert_read_s = experts.layers * experts.params_each * _read_s(at, constants, at.experts)
         expert_flops = 2 * experts.layers * experts.params_each * experts.per_token
     score_s = 1 / _rate(at, constants, "fp16")
     cache_s = cache_bytes(at, context, read=True) / (
@@ -89,20 +88,21 @@ def latency_row(at: Deployment, constants: LatencyConstants) -> LatencyRow:
     link_bytes = 2 * shape.layers * shape.hidden_size * LINK_BYTES_PER_NUMBER * 2 * (n - 1) / n
     return LatencyParts(
         weight_read_s=(
-            attention * at.attention.bytes_per_param * groups + dense * at.dense.bytes_per_param
+            attention * groups * _read_s(at, constants, at.attention)
+            + dense * _read_s(at, constants, at.dense)
         )
-        / (n * bytes_per_s),
+        / n,
         weight_token_s=2
         * (
             attention / _rate(at, constants, at.attention.compute)
             + dense / _rate(at, constants, at.dense.compute)
         )
         / n,
-        head_read_s=head * at.head.bytes_per_param / (n * bytes_per_s),
+        head_read_s=head * _read_s(at, constants, at.head) / n,
         head_token_s=2 * head / (n * _rate(at, constants, at.head.compute)),
         experts=float(experts.count if experts else 1),
         experts_per_token=float(experts.per_token if experts else 0),
-        expert_read_s=imbalance * expert_bytes / (n * bytes_per_s),
+        expert_read_s=imbalance * expert_read_s / n,
         expert_token_s=imbalance
         * expert_flops
         / (n * _rate(at, constants, at.experts.compute) * constants.expert_flop_frac)
@@ -130,9 +130,19 @@ def _rate(at: Deployment, constants: LatencyConstants, compute: str) -> float:
     return at.peak_flops_per_s[compute] * constants.flop_frac[compute]
 
 
+def _read_s(at: Deployment, constants: LatencyConstants, part: PartFormat) -> float:
+    """Reading one parameter of a part, s of one GPU."""
+    achieved = constants.weight_bandwidth_frac * at.peak_bytes_per_s
+    if part.compute == "fp8":
+        achieved *= constants.fp8_bandwidth_factor
+    return part.bytes_per_param / achieved
+
+
 def _floor_s(at: Deployment, constants: LatencyConstants) -> float:
     layers, experts = at.shape.layers, at.shape.experts
     floor = constants.step_floor_s + layers * constants.layer_floor_s
+    if at.dense.compute == "fp8":
+        floor += layers * constants.fp8_layer_floor_s
     if at.n_gpus > 1:
         floor += 2 * layers * constants.link_latency_s
     if at.sparse_tokens is not None:

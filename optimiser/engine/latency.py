@@ -32,7 +32,8 @@ def step_s(columns: LatencyColumns, decoding: Batch, tokens: Batch) -> Floats:
         np.asarray(decoding) > 0
     )
     linear = decoding * columns.sequence_s + tokens * columns.link_token_s
-    return weights + head + expert_s(columns, tokens) + linear + columns.floor_s
+    total: Floats = weights + head + expert_s(columns, tokens) + linear + columns.floor_s
+    return total
 
 
 def expert_s(columns: LatencyColumns, tokens: Batch) -> Floats:
@@ -114,10 +115,11 @@ def _marginal_prefill_s(columns: LatencyColumns) -> Floats:
 def _tpot_s(columns: LatencyColumns, batch: Batch, synchrony: Batch, step: Floats) -> Floats:
     stall = _marginal_prefill_s(columns) / columns.answer_tokens
     others = np.maximum(np.asarray(batch) - 1, 0)
-    return step + (1 - np.asarray(synchrony) / 2) * others * stall
+    stalls: Floats = (1 - np.asarray(synchrony) / 2) * others * stall
+    return step + stalls
 
 
 def _ttft_s(columns: LatencyColumns, batch: Batch, synchrony: Batch, step: Floats) -> Floats:
     others = np.maximum(np.asarray(batch) - 1, 0)
-    queue = np.asarray(synchrony) / 2 * others * _marginal_prefill_s(columns)
+    queue: Floats = np.asarray(synchrony) / 2 * others * _marginal_prefill_s(columns)
     return columns.ttft_offset_s + columns.wait_steps * step + prefill_s(columns) + queue
