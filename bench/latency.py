@@ -1,12 +1,9 @@
-"""Points per second of the latency model, measured beside the ideal roofline, one thread.
+"""Points per second of the latency model, measured beside the ideal roofline.
 
-A point is one (configuration, batch). Run: python bench/latency.py
+A point is one (configuration, batch); numpy uses one thread for all of this.
+
+    python bench/latency.py
 """
-
-import os
-
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
 
 import json
 import time
@@ -60,9 +57,7 @@ def main() -> None:
     report = {
         "points": points,
         "ideal_points_per_s": _rate(points, lambda: request_replica_s(replicas, lengths, BATCHES)),
-        "measured_points_per_s": _rate(
-            points, lambda: latency.request_replica_s(columns, BATCHES)
-        ),
+        "measured_points_per_s": _rate(points, lambda: latency.request_replica_s(columns, BATCHES)),
         "measured_all_three_points_per_s": _rate(
             points,
             lambda: (

@@ -125,6 +125,8 @@ class Parts:
             prefill_share=none + at["prefill_share"],
             wait_steps=at["wait_steps"] + at["grouped_wait_steps"] * self.several_groups,
             ttft_offset_s=none + at["ttft_offset_s"],
+            decode_scale=none + 1,
+            prefill_scale=none + 1,
         )
 
     def rows(self, keep: np.ndarray) -> "Parts":

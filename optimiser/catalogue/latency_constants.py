@@ -88,3 +88,7 @@ class LatencyConstants:
     """Front end, tokeniser and scheduler before the first token."""
     closed_loop_synchrony: float
     """How synchronised a closed-loop benchmark of this engine keeps its requests, 0 to 1."""
+    decode_scale: float = 1.0
+    """This deployment's decode steps over the model's, where a run of its own says so."""
+    prefill_scale: float = 1.0
+    """This deployment's prefill over the model's."""

@@ -118,6 +118,8 @@ def latency_row(at: Deployment, constants: LatencyConstants) -> LatencyRow:
         prefill_share=constants.prefill_share,
         wait_steps=constants.wait_steps + (constants.grouped_wait_steps if groups > 1 else 0.0),
         ttft_offset_s=constants.ttft_offset_s,
+        decode_scale=constants.decode_scale,
+        prefill_scale=constants.prefill_scale,
     )
 
 

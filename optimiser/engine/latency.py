@@ -55,16 +55,17 @@ ALL_BUT_ONE = 1 - 2**-20
 def prefill_s(columns: LatencyColumns) -> Floats:
     """One prompt alone, s, shape (n_configurations,).
 
-    chunks * step(0, chunk) + causal attention; the weights are read again for each chunk.
+    scale * (chunks * step(0, chunk) + causal attention); the weights are read for each chunk.
     """
     chunks = np.ceil(columns.prompt_tokens / CHUNK_TOKENS)
     chunk = np.minimum(columns.prompt_tokens, CHUNK_TOKENS)
-    return chunks * step_s(columns, 0.0, chunk) + columns.prompt_attention_s
+    alone = chunks * step_s(columns, 0.0, chunk) + columns.prompt_attention_s
+    return columns.prefill_scale * alone
 
 
 def decode_step_s(columns: LatencyColumns, batch: Batch) -> Floats:
-    """The step of a batch that only decodes, s: step(b, b)."""
-    return step_s(columns, batch, batch)
+    """The step of a batch that only decodes, s: scale * step(b, b)."""
+    return columns.decode_scale * step_s(columns, batch, batch)
 
 
 def tpot_s(columns: LatencyColumns, concurrency: Batch, synchrony: Batch = 0.0) -> Floats:

@@ -46,6 +46,9 @@ class LatencyParts(Generic[Number]):
     prefill_share: Number
     wait_steps: Number
     ttft_offset_s: Number
+    decode_scale: Number
+    prefill_scale: Number
+    """What a run of this very deployment multiplies decode steps and prefill by; 1 without one."""
 
     def rows(self: "LatencyParts[Floats]", index: Ints) -> "LatencyParts[Floats]":
         """The same columns for some of the configurations."""

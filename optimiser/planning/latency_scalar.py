@@ -33,13 +33,18 @@ class Latency:
         """One prompt alone."""
         prompt = self.at.prompt_tokens
         chunks = math.ceil(prompt / CHUNK_TOKENS)
-        return chunks * self.step_s(0, min(prompt, CHUNK_TOKENS)) + self._prompt_attention_s()
+        alone = chunks * self.step_s(0, min(prompt, CHUNK_TOKENS)) + self._prompt_attention_s()
+        return self.constants.prefill_scale * alone
+
+    def decode_step_s(self, batch: float) -> float:
+        """The step of a batch that only decodes."""
+        return self.constants.decode_scale * self.step_s(batch, batch)
 
     def tpot_s(self, concurrency: float, synchrony: float = 0.0) -> float:
         """Mean time per output token with `concurrency` requests in the replica."""
         stall_s = self.constants.prefill_share * self.prefill_s() / self.at.answer_tokens
         others = max(concurrency - 1, 0)
-        return self.step_s(concurrency, concurrency) + (1 - synchrony / 2) * others * stall_s
+        return self.decode_step_s(concurrency) + (1 - synchrony / 2) * others * stall_s
 
     def ttft_s(self, concurrency: float, synchrony: float = 0.0) -> float:
         """Mean time to first token with `concurrency` requests in the replica."""
@@ -48,7 +53,7 @@ class Latency:
             waits += self.constants.grouped_wait_steps
         others = max(concurrency - 1, 0)
         queue_s = synchrony / 2 * others * self.constants.prefill_share * self.prefill_s()
-        step_s = self.step_s(concurrency, concurrency)
+        step_s = self.decode_step_s(concurrency)
         return self.constants.ttft_offset_s + waits * step_s + self.prefill_s() + queue_s
 
     def residence_s(self, concurrency: float, synchrony: float = 0.0) -> float:
