@@ -8,12 +8,16 @@ from scipy.optimize import least_squares
 
 from calibration.parameters import END_TO_END, PRIOR_WEIGHT, spread_over
 from calibration.parts import Parts
+from calibration.summaries import Summaries
 from optimiser.engine.latency import decode_step_s, prefill_s, tpot_s, ttft_s
 from optimiser.engine.replicas import Floats
 from optimiser.studies.measurements import Measured
 
 KNEE = 0.1
 """Residuals count squared below, and linearly above."""
+TPOT_MEDIAN_WEIGHT = 1.5
+TTFT_MEDIAN_WEIGHT = 1.0
+"""Of a median of several runs, beside 1 for a row of an average group."""
 N_FOLDS = 10
 SEED = 0
 
@@ -97,8 +101,8 @@ def predict(values: dict[str, float], table: Table) -> Predicted:
     return Predicted(tpot, ttft, table.running * columns.answer_tokens / residence)
 
 
-def fit(table: Table) -> dict[str, float]:
-    """The constants that suit a table's rows, by parameter name."""
+def fit(table: Table, also: Summaries | None = None) -> dict[str, float]:
+    """The constants that suit a table's rows, and medians of others, by parameter name."""
     start = np.log([p.prior for p in END_TO_END])
     spread = np.array([p.spread for p in END_TO_END])
     weight = _weights(table.groups)
@@ -111,7 +115,11 @@ def fit(table: Table) -> dict[str, float]:
         said = predict(values(z), table)
         tpot = weight * np.log(said.tpot_s / table.tpot_s)
         ttft = (weight * (said.ttft_s / table.ttft_s - 1))[table.compare_ttft]
-        return np.concatenate([_robust(tpot), _robust(ttft), PRIOR_WEIGHT * z])
+        medians = np.zeros(0)
+        if also is not None:
+            share = np.where(also.of_tpot, TPOT_MEDIAN_WEIGHT, TTFT_MEDIAN_WEIGHT)
+            medians = share * _robust(also.log_errors(values(z)))
+        return np.concatenate([_robust(tpot), _robust(ttft), medians, PRIOR_WEIGHT * z])
 
     found = least_squares(residuals, np.zeros(len(start)), method="trf", max_nfev=60)
     return values(found.x)
@@ -125,14 +133,16 @@ def folds(groups: np.ndarray, n_folds: int) -> np.ndarray:
     return np.array([fold[group] for group in groups])
 
 
-def left_out(table: Table, groups: np.ndarray, n_folds: int) -> tuple[Predicted, list[dict]]:
+def left_out(
+    table: Table, groups: np.ndarray, n_folds: int, also: Summaries | None = None
+) -> tuple[Predicted, list[dict[str, float]]]:
     """Each row as predicted by a fit that did not see its fold, and the fits' constants."""
     fold = folds(groups, n_folds)
     said = [np.zeros(len(groups)) for _ in range(3)]
     fits = []
     for number in range(fold.max() + 1):
         out = fold == number
-        fits.append(fit(table.rows(~out)))
+        fits.append(fit(table.rows(~out), also))
         there = predict(fits[-1], table.rows(out))
         for column, name in zip(said, ("tpot_s", "ttft_s", "tokens_per_s"), strict=True):
             column[out] = getattr(there, name)

@@ -21,6 +21,7 @@ from calibration.end_to_end import N_FOLDS, Table, deviations, fit, left_out, pr
 from calibration.kernels import kernel_fits
 from calibration.report import accuracy_file, error_bars_file, residuals_file
 from calibration.statistics import rounded
+from calibration.summaries import Summaries, summaries
 from optimiser.catalogue.load import shipped
 from optimiser.studies.measurements import Measured, Names, read_rows, shipped_names, usable
 
@@ -52,10 +53,11 @@ def calibrated() -> dict[str, str]:
     folder = shipped("models") / "measurements"
     kept, dropped = usable(read_rows(folder / "e2e.csv"), names)
     table = table_of(kept, names)
-    values = {name: rounded(value) for name, value in fit(table).items()}
-    groups_out, _ = left_out(table, table.groups, N_FOLDS)
+    also = summaries_of(table, names)
+    values = {name: rounded(value) for name, value in fit(table, also).items()}
+    groups_out, _ = left_out(table, table.groups, N_FOLDS, also)
     models_out, _ = left_out(table, table.models, len(set(table.models)))
-    _, fits = left_out(table, table.groups, len(set(table.groups)))
+    _, fits = left_out(table, table.groups, len(set(table.groups)), also)
     spread = deviations(fits)
     ways = {
         "in_sample": predict(values, table),
@@ -79,6 +81,13 @@ def calibrated() -> dict[str, str]:
     }
     files["residuals.csv"] = residuals_file(kept, table, ways)
     return files
+
+
+def summaries_of(table: Table, names: Names) -> Summaries:
+    """Medians of the groups that the table has no rows of."""
+    known = set(zip(table.models.tolist(), table.gpus, table.engines, strict=True))
+    folder = shipped("models") / "measurements"
+    return summaries(read_rows(folder / "achieved_efficiency.csv"), names, known)
 
 
 def table_of(rows: list[Measured], names: Names) -> Table:
