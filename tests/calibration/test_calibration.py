@@ -11,6 +11,7 @@ from calibration.fit import summaries_of, table_of
 from calibration.parameters import END_TO_END, constants_of
 from calibration.parts import Parts
 from calibration.statistics import error_bar, errors, slo_margin
+from calibration.summaries import LENGTHS, summaries
 from optimiser.catalogue.calibrated import calibrated
 from optimiser.catalogue.load import shipped
 from optimiser.engine.columns_of_shape import latency_row
@@ -150,3 +151,41 @@ def test_predictions_rise_with_the_priors_alone(table):
     said = predict(values, table)
     assert np.isfinite(said.tpot_s).all()
     assert (said.ttft_s > 0).all()
+
+
+def test_medians_of_groups_without_rows_are_matched(table):
+    names = shipped_names()
+    found = summaries_of(table, names)
+    groups = set(zip(found.gpus, found.engines, strict=True))
+    assert groups == {("b200", "vllm"), ("h200", "vllm"), ("h100-sxm", "tensorrt-llm")}
+    values = {p.name: p.prior for p in END_TO_END}
+    slower = {n: v * 2 if n.startswith("ttft_offset_s") else v for n, v in values.items()}
+    change = found.log_errors(slower) - found.log_errors(values)
+    assert (change[~found.of_tpot] > 0).all()
+    assert (change[found.of_tpot] == 0).all()
+
+
+def test_medians_say_what_their_rows_say(table, rows):
+    # Llama 3.1 70B on H200 under TensorRT-LLM has both: the medians of its rows and those
+    # published agree, so the fractions are understood.
+    path = FOLDER.parent / "measurements" / "achieved_efficiency.csv"
+    names = shipped_names()
+    found = summaries(read_rows(path), names, set())
+    at = [
+        i
+        for i, (g, e) in enumerate(zip(found.gpus, found.engines, strict=True))
+        if (g, e) == ("h200", "tensorrt-llm")
+    ]
+    measured = {
+        (row.at.n_gpus, row.at.prompt_tokens, row.at.answer_tokens, row.concurrency): row
+        for row in rows
+        if (row.model, row.gpu, row.engine) == ("Llama-3.1-70B", "h200", "tensorrt-llm")
+    }
+    # Eight runs' conditions in the table's order: tensor parallel 1, up to 8 requests.
+    first = found.median[at[0]]
+    runs = [row for key, row in measured.items() if key[0] == 1 and key[3] in (4, 8)]
+    works = [found.work[i] for i in at if found.median[i] == first]
+    keys = [(1, p, a, c) for p, a in LENGTHS for c in (4, 8)]
+    fractions = [w / measured[key].tpot_s for w, key in zip(works, keys, strict=True)]
+    assert len(runs) == len(keys)
+    assert np.median(fractions) == pytest.approx(found.measured[first], rel=0.005)
