@@ -18,9 +18,11 @@ from optimiser.case_sections import (
 from optimiser.catalogue.formats import WEIGHT_FORMATS
 from optimiser.catalogue.gpu import Gpu
 from optimiser.catalogue.llm import Llm
-from optimiser.catalogue.load import Catalogue
+from optimiser.catalogue.calibrated import calibrated
+from optimiser.catalogue.load import Catalogue, shipped
 from optimiser.catalogue.offer import Offer
-from optimiser.errors import CaseError, InputError, Mistake
+from optimiser.catalogue.scales import Scales, read_scales
+from optimiser.errors import CaseError, CatalogueError, InputError, Mistake
 from optimiser.schema import Problem, Schema, refuse_all, shown, validated
 from optimiser.units import nano_usd
 from optimiser.yaml_io import Document, override, parse, read
@@ -69,16 +71,20 @@ class Case(Schema):
     _offers: dict[str, tuple[Offer, ...]] = PrivateAttr(default_factory=dict)
     _document: Document | None = PrivateAttr(default=None)
     _catalogue: Catalogue | None = PrivateAttr(default=None)
+    _folder: Path = PrivateAttr(default=Path())
+    _scales: Scales = PrivateAttr(default_factory=Scales)
 
     @model_validator(mode="after")
     def _parts_suit_each_other(self, info: ValidationInfo) -> Self:
         self._catalogue = catalogue_of(info)
+        self._folder = (info.context or {}).get("folder", Path())
         refuse_all(
             [
                 *self._unpriced_gpus(),
                 *self._gpus_without_rates(),
                 *self._illegal_heads(),
                 *self._figures_for_memory(),
+                *self._what_latency_needs(),
             ]
         )
         return self
@@ -125,6 +131,27 @@ class Case(Schema):
                 message = f"itemised memory needs the model's {', '.join(missing)}"
                 yield Problem("assumptions.memory", message)
 
+    def _what_latency_needs(self) -> Iterator[Problem]:
+        """Reads the case's own calibration; parts of the model and constants must be known."""
+        if self.assumptions.latency != "measured":
+            return
+        if not self.model.detailed:
+            message = "measured latency needs the model's parts: import its config.json"
+            yield Problem("model", message)
+        for gpu in self.hardware.gpus:
+            try:
+                calibrated(shipped("models") / "calibration", gpu.latency_name, "vllm")
+            except CatalogueError as error:
+                first = error.mistakes[0]
+                hint = f"{first.message}; say latency_like: a GPU of the catalogue"
+                yield Problem("hardware.gpus", hint, first.nearest)
+        if self.assumptions.calibration is not None:
+            try:
+                self._scales = read_scales(self._folder / self.assumptions.calibration)
+            except CatalogueError as error:
+                for mistake in error.mistakes:
+                    yield Problem("assumptions.calibration", str(mistake))
+
     def _illegal_heads(self) -> Iterator[Problem]:
         heads = self.model.attention_heads
         wrong = [count for count in self.levers.kv_heads or () if heads % count]
@@ -164,15 +191,20 @@ class Case(Schema):
             raise CaseError(error.mistakes) from error
 
     @classmethod
-    def of_document(cls, document: Document, catalogue: Catalogue | None) -> "Case":
-        """A case from a read document. Raises CaseError with every mistake at once."""
+    def of_document(
+        cls, document: Document, catalogue: Catalogue | None, folder: Path | None = None
+    ) -> "Case":
+        """A case from a read document; paths in it are relative to the folder, else to its file.
+
+        Raises CaseError with every mistake at once.
+        """
         if not isinstance(document.data, dict):
             message = (
                 f"found {shown(document.data)}, expected a case with name, brief, model, hardware"
             )
             raise CaseError([Mistake(document.where(()), "", message)])
-        folder = Path(document.source).parent
-        case = validated(cls, document, {"catalogue": catalogue, "folder": folder})
+        place = Path(document.source).parent if folder is None else folder
+        case = validated(cls, document, {"catalogue": catalogue, "folder": place})
         if isinstance(case, list):
             raise CaseError(case)
         case._document = document
@@ -190,7 +222,7 @@ class Case(Schema):
                 section.pop(last, None)
             else:
                 section[last] = value
-        case = Case.of_document(Document(self.name, data), self._catalogue)
+        case = Case.of_document(Document(self.name, data), self._catalogue, self._folder)
         case._document = self._document
         return case
 
@@ -223,6 +255,11 @@ class Case(Schema):
     def where(self, field: str) -> str:
         """`file:line` of a dotted field, for messages and rows that quote it."""
         return self._document.where(tuple(field.split("."))) if self._document else self.name
+
+    @property
+    def scales(self) -> Scales:
+        """What this deployment measured of itself; all 1 where it has not."""
+        return self._scales
 
     @property
     def weights(self) -> tuple[str, ...]:

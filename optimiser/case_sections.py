@@ -216,6 +216,28 @@ class Assumptions(Schema):
     prefix_cached_frac: float = Field(default=0.0, ge=0, lt=1)
     """Share of the prompt tokens found in the engine's prefix cache, so not computed again."""
 
+    latency: Literal["ideal", "measured"] = "ideal"
+    """How long passes take: the page's roofline, or a model fitted to measured servers."""
+    serving_engine: Literal["vllm", "sglang", "tensorrt-llm"] = "vllm"
+    """Measured: the engine that serves."""
+    slo_margin: float | None = Field(default=None, gt=0, le=1)
+    """Share of the latency targets that is planned at; 1 for the ideal roofline, what measured runs
+    call for otherwise."""
+    calibration: str | None = None
+    """Measured: file of this deployment's own scales, as `optimise calibrate` writes it."""
+
+    @model_validator(mode="after")
+    def _one_way_to_time(self) -> Self:
+        measured = self.latency == "measured"
+        of_the_other = {"efficiency"} if measured else {"serving_engine", "calibration"}
+        refuse_all(
+            [
+                Problem(name, f"does not go with latency: {self.latency}")
+                for name in sorted(of_the_other & self.model_fields_set)
+            ]
+        )
+        return self
+
     @model_validator(mode="after")
     def _one_way_to_count_memory(self) -> Self:
         itemised = self.memory == "itemised"

@@ -35,6 +35,8 @@ class Gpu(Schema):
     """Link speed of one GPU in one direction, GB/s."""
     gpus_per_node: int | None = Field(default=None, gt=0)
     """Most GPUs joined in one node as usually sold."""
+    latency_like: str | None = None
+    """GPU of the catalogue whose measured constants stand in for this one's, as an estimate."""
     usd_per_hour: float | None = Field(default=None, gt=0, le=1e6)
     """Price of one GPU for an hour; a case's inline GPU states it, the catalogue has offers."""
     sources: dict[str, Provenance] = Field(default_factory=dict)
@@ -63,6 +65,11 @@ class Gpu(Schema):
         if self.memory_bytes is not None:
             return float(self.memory_bytes)
         return bytes_of_gb(self.memory_gb or 0.0)
+
+    @property
+    def latency_name(self) -> str:
+        """The GPU whose measured constants are used."""
+        return self.latency_like or self.name
 
     def computes(self, fmt: Format) -> bool:
         """Whether the GPU has a figure for the arithmetic of a format."""
