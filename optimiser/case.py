@@ -15,10 +15,10 @@ from optimiser.case_sections import (
     catalogue_of,
     named_or_inline,
 )
+from optimiser.catalogue.calibrated import calibrated
 from optimiser.catalogue.formats import WEIGHT_FORMATS
 from optimiser.catalogue.gpu import Gpu
 from optimiser.catalogue.llm import Llm
-from optimiser.catalogue.calibrated import calibrated
 from optimiser.catalogue.load import Catalogue, shipped
 from optimiser.catalogue.offer import Offer
 from optimiser.catalogue.scales import Scales, read_scales

@@ -38,6 +38,8 @@ class Deployment:
     """One direction, per GPU."""
     prompt_tokens: float
     answer_tokens: float
+    cached_tokens: float = 0.0
+    """Tokens of the prompt found in a prefix cache: attended to, not computed again."""
     sparse_tokens: int | None = None
     """Tokens that a sparse-attention layer reads at most; null where every layer reads them all."""
 

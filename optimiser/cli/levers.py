@@ -51,7 +51,7 @@ def command(
     from optimiser.catalogue.load import catalogue
     from optimiser.planning.planner import Planned, plan
     from optimiser.review.levers import levers_review
-    from optimiser.review.review import review
+    from optimiser.review.plan import review
     from optimiser.studies.lever_study import study_levers
     from optimiser.studies.options import Shares
 

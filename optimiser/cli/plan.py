@@ -45,7 +45,7 @@ def command(
     1 error, 2 usage, 3 infeasible, 4 undecided, 5 failed verification.
     """
     from optimiser.planning.planner import Infeasible, Planned, Undecided, plan
-    from optimiser.review.review import review
+    from optimiser.review.plan import review
     from optimiser.studies.alternatives import other_gpus
     from optimiser.studies.levers import rank_levers
 

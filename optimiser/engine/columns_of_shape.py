@@ -46,15 +46,21 @@ def decode_attention_flops(at: Deployment, tokens: float) -> float:
 
 
 def prompt_attention_flops(at: Deployment) -> float:
-    """Causal attention over the prompt, FLOP of one GPU: half of all pairs, within the window."""
+    """Causal attention over the prompt, FLOP of one GPU: half of all pairs, within the window.
+
+    Pairs within a cached prefix are not computed again.
+    """
     total = 0.0
     for run in at.shape.cache:
-        if run.kind == "state":
-            continue
-        reach = _reach(run, at.prompt_tokens, at.sparse_tokens)
-        pairs = reach * reach / 2 + (at.prompt_tokens - reach) * reach
-        total += run.layers * pairs
+        if run.kind != "state":
+            pairs = _causal_pairs(at, run, at.prompt_tokens)
+            total += run.layers * (pairs - _causal_pairs(at, run, at.cached_tokens))
     return 4 * at.shape.attention_heads * at.shape.head_dim * total / at.n_gpus
+
+
+def _causal_pairs(at: Deployment, run: CacheLayers, tokens: float) -> float:
+    reach = _reach(run, tokens, at.sparse_tokens)
+    return reach * reach / 2 + (tokens - reach) * reach
 
 
 def weight_bytes(at: Deployment) -> float:
@@ -112,7 +118,7 @@ def latency_row(at: Deployment, constants: LatencyConstants) -> LatencyRow:
         + constants.sequence_s,
         link_token_s=link_bytes / (constants.link_bandwidth_frac * at.link_bytes_per_s),
         floor_s=_floor_s(at, constants),
-        prompt_tokens=at.prompt_tokens,
+        prompt_tokens=at.prompt_tokens - at.cached_tokens,
         answer_tokens=at.answer_tokens,
         prompt_attention_s=prompt_attention_flops(at) * score_s / constants.prompt_attention_frac,
         prefill_share=constants.prefill_share,

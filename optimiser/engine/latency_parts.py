@@ -40,6 +40,7 @@ class LatencyParts(Generic[Number]):
     floor_s: Number
     """What a step costs whatever is in it: floors of layers, experts and links."""
     prompt_tokens: Number
+    """Those that a prefill computes."""
     answer_tokens: Number
     prompt_attention_s: Number
     """Causal attention over the prompt: FLOPs / achieved FLOP/s."""

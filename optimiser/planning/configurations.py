@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from optimiser.case import Case
 from optimiser.engine import memory
-from optimiser.engine.replicas import Floats, Ints, Lengths, Replicas
-from optimiser.engine.roofline import decode_step_s, prefill_s
-from optimiser.engine.serving import largest_batch_where, request_replica_s
+from optimiser.engine.replicas import Floats, Ints, Lengths
+from optimiser.engine.serving import largest_batch_where
 from optimiser.errors import CaseError, Mistake
 from optimiser.planning.columns import columns
 from optimiser.planning.design import Configuration
 from optimiser.planning.legal import legal_sizes, why_illegal
+from optimiser.planning.margin import slo_margin
+from optimiser.planning.pace import Pace, pace_of
 from optimiser.planning.rental import rentals, undominated
 from optimiser.units import TOLERANCE, budget_nano_usd, s_of_ms
 
@@ -61,8 +62,8 @@ class Space:
     """Largest batch that fits, up to the case's own limit; 0 where nothing fits."""
     batch_by_tpot: Ints
     """Largest batch within the TPOT target, up to the case's own limit; 0 where none is."""
-    within_ttft: NDArray[np.bool_]
-    """Whether the prefill alone meets the TTFT target."""
+    batch_by_ttft: Ints
+    """Largest batch within the TTFT target, up to the case's own limit; 0 where none is."""
     needs: tuple[Need, ...]
 
     def __len__(self) -> int:
@@ -71,8 +72,8 @@ class Space:
     @property
     def largest_batch(self) -> Ints:
         """Largest batch that complies, 0 where none does."""
-        batch = np.minimum(self.batch_by_memory, self.batch_by_tpot)
-        return np.where(self.within_ttft, batch, 0)
+        by_latency = np.minimum(self.batch_by_tpot, self.batch_by_ttft)
+        return np.minimum(self.batch_by_memory, by_latency)
 
     def fewest_replicas(self, batch: Ints) -> Ints:
         """Fewest replicas that meet every need at a batch (0 counts as 1)."""
@@ -114,7 +115,7 @@ class Space:
             self.unit_gpus[index],
             self.batch_by_memory[index],
             self.batch_by_tpot[index],
-            self.within_ttft[index],
+            self.batch_by_ttft[index],
             tuple(need.of(index) for need in self.needs),
         )
 
@@ -127,7 +128,7 @@ class Space:
             self,
             batch_by_memory=everywhere if "hardware.gpus" in fields else self.batch_by_memory,
             batch_by_tpot=everywhere if "brief.tpot_target_ms" in fields else self.batch_by_tpot,
-            within_ttft=self.within_ttft | ("brief.ttft_target_s" in fields),
+            batch_by_ttft=everywhere if "brief.ttft_target_s" in fields else self.batch_by_ttft,
             needs=() if traffic else self.needs,
         )
 
@@ -175,7 +176,10 @@ def _space(
     lengths = Lengths(case.brief.prompt_tokens, case.brief.answer_tokens)
     engine = columns(case, chosen, lengths)
     most = case.levers.batch.most
-    step_limit_s = s_of_ms(case.brief.tpot_target_ms) * (1 + TOLERANCE)
+    pace = pace_of(case, chosen, engine, lengths)
+    margin = slo_margin(case) * (1 + TOLERANCE)
+    tpot_limit_s = s_of_ms(case.brief.tpot_target_ms) * margin
+    ttft_limit_s = case.brief.ttft_target_s * margin
     space = Space(
         case=case,
         configurations=tuple(chosen),
@@ -191,21 +195,23 @@ def _space(
         ),
         batch_by_memory=memory.largest_batch(engine, most),
         batch_by_tpot=largest_batch_where(
-            lambda batch: decode_step_s(engine, batch) <= step_limit_s, len(chosen), most
+            lambda batch: pace.tpot_s(np.maximum(batch, 1)) <= tpot_limit_s, len(chosen), most
         ),
-        within_ttft=prefill_s(engine, lengths) <= case.brief.ttft_target_s * (1 + TOLERANCE),
-        needs=tuple(_needs(case, engine, lengths)),
+        batch_by_ttft=largest_batch_where(
+            lambda batch: pace.ttft_s(np.maximum(batch, 1)) <= ttft_limit_s, len(chosen), most
+        ),
+        needs=tuple(_needs(case, pace)),
     )
     _refuse_uncountable(space)
     return space
 
 
-def _needs(case: Case, engine: Replicas, lengths: Lengths) -> list[Need]:
+def _needs(case: Case, pace: Pace) -> list[Need]:
     demand = case.brief.rate * case.assumptions.headroom
     field = f"brief.{case.brief.traffic_field}"
 
     def capacity(index: Ints, batch: Ints) -> Floats:
-        return demand * request_replica_s(engine.rows(index), lengths, batch)
+        return demand * pace.request_replica_s(index, batch)
 
     needs = [Need("capacity", field, capacity)]
     users = case.brief.concurrent_users

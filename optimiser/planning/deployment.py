@@ -38,6 +38,7 @@ def deployment(case: Case, chosen: Configuration) -> Deployment:
         link_bytes_per_s=bytes_of_gb(gpu.link_gb_per_s or LINK_GB_PER_S),
         prompt_tokens=case.brief.prompt_tokens,
         answer_tokens=case.brief.answer_tokens,
+        cached_tokens=case.brief.prompt_tokens * case.assumptions.prefix_cached_frac,
     )
 
 
@@ -60,6 +61,11 @@ def provenance(case: Case, gpu: Gpu) -> Calibrated:
     return calibrated(
         shipped("models") / "calibration", gpu.latency_name, case.assumptions.serving_engine
     )
+
+
+def is_estimated(case: Case, gpu: Gpu) -> bool:
+    """Whether a GPU's times rest on another's measurements."""
+    return case.assumptions.latency == "measured" and provenance(case, gpu).estimated
 
 
 def _parts(llm: Llm, fmt: Format, gpu: Gpu) -> dict[str, PartFormat]:

@@ -27,7 +27,7 @@ def joined(spaces: Sequence[Space]) -> tuple[Space, Ints]:
         np.concatenate([space.unit_gpus for space in spaces]),
         np.concatenate([space.batch_by_memory for space in spaces]),
         np.concatenate([space.batch_by_tpot for space in spaces]),
-        np.concatenate([space.within_ttft for space in spaces]),
+        np.concatenate([space.batch_by_ttft for space in spaces]),
         tuple(
             _need([space.needs[i] for space in spaces], origin, starts)
             for i in range(len(first.needs))

@@ -31,7 +31,7 @@ class Latency:
 
     def prefill_s(self) -> float:
         """One prompt alone."""
-        prompt = self.at.prompt_tokens
+        prompt = self.at.prompt_tokens - self.at.cached_tokens
         chunks = math.ceil(prompt / CHUNK_TOKENS)
         alone = chunks * self.step_s(0, min(prompt, CHUNK_TOKENS)) + self._prompt_attention_s()
         return self.constants.prefill_scale * alone
@@ -118,11 +118,14 @@ class Latency:
         at, flops = self.at, 0.0
         for run in at.shape.cache:
             if run.kind != "state":
-                reach = self._reach(run, at.prompt_tokens)
-                seen = reach**2 / 2 + reach * (at.prompt_tokens - reach)
+                seen = self._pairs(run, at.prompt_tokens) - self._pairs(run, at.cached_tokens)
                 flops += run.layers * 4 * at.shape.attention_heads * at.shape.head_dim * seen
         rate = self._flops_per_s("fp16") * self.constants.prompt_attention_frac
         return flops / at.n_gpus / rate
+
+    def _pairs(self, run: CacheLayers, tokens: float) -> float:
+        reach = self._reach(run, tokens)
+        return reach**2 / 2 + reach * (tokens - reach)
 
     def _links_s(self, tokens: float) -> float:
         at, n = self.at, self.at.n_gpus

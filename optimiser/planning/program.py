@@ -7,7 +7,7 @@ With one workload the program is
     weights[q] = Σ use[d] over the d with weights q, and so for every lever
     memory_k    batch[k] ≤ Σ batch by memory(d) · use[d]
     tpot_k      batch[k] ≤ Σ batch by TPOT(d) · use[d]
-    ttft        Σ use[d] = 0 over the d whose prefill is too slow
+    ttft_k      batch[k] ≤ Σ batch by TTFT(d) · use[d]
     instances_k replicas a unit[k] · units[k] ≥ replicas[k]        where instances are rented whole
     capacity_k  q · replicas[k] + p · batch[k] ≥ Σ least(d) · use[d]
 
@@ -226,12 +226,10 @@ def _latency_and_memory(program: Program) -> None:
         for name, bounds, quote in (
             ("memory", space.batch_by_memory, "hardware.gpus"),
             ("tpot", space.batch_by_tpot, "brief.tpot_target_ms"),
+            ("ttft", space.batch_by_ttft, "brief.ttft_target_s"),
         ):
             terms = [(group.batch, 1), *((use, -int(bounds[d])) for use, d in uses)]
             program.row(f"{name}_{group.label}", terms, pulp.LpConstraintLE, 0, quote)
-    slow = [(program.use[d], 1) for d in np.flatnonzero(~space.within_ttft)]
-    if slow:
-        program.row("ttft", slow, pulp.LpConstraintLE, 0, "brief.ttft_target_s")
 
 
 def _instances(program: Program) -> None:

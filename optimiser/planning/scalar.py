@@ -7,12 +7,15 @@ the page's, steps 2 to 5, and for models whose parts are known the same with tho
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from optimiser.case import Case
 from optimiser.catalogue.formats import CACHE_FORMATS, WEIGHT_FORMATS, Format
 from optimiser.catalogue.gpu import Gpu
 from optimiser.catalogue.llm import CacheLayers, Llm
+from optimiser.planning.deployment import constants, deployment
 from optimiser.planning.design import Design
+from optimiser.planning.latency_scalar import Latency
 from optimiser.units import BYTES_PER_GIB, at_most, bytes_of_gb
 
 
@@ -96,6 +99,53 @@ class Replica:
             else:
                 high = middle - 1
         return low
+
+
+class Pace(Protocol):
+    """Times of one replica at a batch, s."""
+
+    def ttft_s(self, batch: int) -> float:
+        """Time to first token."""
+
+    def tpot_s(self, batch: int) -> float:
+        """Mean time per output token after the first."""
+
+    def request_replica_s(self, batch: int) -> float:
+        """Replica-seconds that one request costs."""
+
+    def residence_s(self, batch: int) -> float:
+        """One request from arrival to last token."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdealPace:
+    """The page's times: a prefill alone, then steps that the batch shares."""
+
+    replica: Replica
+
+    def ttft_s(self, batch: int) -> float:
+        """The prefill, whatever the batch."""
+        return self.replica.prefill_s
+
+    def tpot_s(self, batch: int) -> float:
+        """One decode step."""
+        return self.replica.step_s(batch)
+
+    def request_replica_s(self, batch: int) -> float:
+        """Its share of the decode steps, and its prefill."""
+        return self.replica.answer * self.replica.step_s(batch) / batch + self.replica.prefill_s
+
+    def residence_s(self, batch: int) -> float:
+        """Prefill, and a step for each answer token."""
+        return self.replica.prefill_s + self.replica.answer * self.replica.step_s(batch)
+
+
+def pace_of(case: Case, design: Design, replica: Replica) -> Pace:
+    """The times of a design in the fidelity that its case asks for."""
+    if case.assumptions.latency == "ideal":
+        return IdealPace(replica)
+    chosen = design.configuration
+    return Latency(deployment(case, chosen), constants(case, chosen.gpu))
 
 
 def replica_of(case: Case, design: Design) -> Replica:

@@ -9,7 +9,8 @@ from typing import Literal
 
 from optimiser.case import Case
 from optimiser.planning.design import Design
-from optimiser.planning.scalar import Replica, replica_of
+from optimiser.planning.margin import slo_margin
+from optimiser.planning.scalar import Pace, Replica, pace_of, replica_of
 from optimiser.units import (
     BYTES_PER_MIB,
     FLOPS_PER_TFLOP,
@@ -100,7 +101,8 @@ class Verdict:
 def verify(case: Case, design: Design) -> Verdict:
     """Recompute a design and check it against every requirement of the case."""
     replica = replica_of(case, design)
-    figures = _figures(case, design, replica)
+    pace = pace_of(case, design, replica)
+    figures = _figures(case, design, replica, pace)
     return Verdict(tuple(_checks(case, design, replica, figures)), figures)
 
 
@@ -108,11 +110,13 @@ def _checks(case: Case, design: Design, replica: Replica, figures: Figures) -> l
     brief, limits = case.brief, case.limits
     used_gb = gb(replica.memory_bytes(design.batch))
     capacity = design.replicas * figures.requests_per_s_per_replica
-    ttft_s = replica.prefill_s
+    margin = slo_margin(case)
+    ttft_target_s, ttft_s = brief.ttft_target_s * margin, s_of_ms(figures.ttft_ms)
+    tpot_target_ms = brief.tpot_target_ms * margin
     checks = [
         Check("hardware.gpus", gb(replica.usable_bytes), used_gb, "GB per GPU", upper=True),
-        Check("brief.ttft_target_s", brief.ttft_target_s, ttft_s, "s", upper=True),
-        Check("brief.tpot_target_ms", brief.tpot_target_ms, figures.tpot_ms, "ms", upper=True),
+        Check("brief.ttft_target_s", ttft_target_s, ttft_s, "s", upper=True),
+        Check("brief.tpot_target_ms", tpot_target_ms, figures.tpot_ms, "ms", upper=True),
         Check(
             "brief.requests_per_s",
             brief.rate * case.assumptions.headroom,
@@ -141,17 +145,17 @@ def _checks(case: Case, design: Design, replica: Replica, figures: Figures) -> l
     return checks
 
 
-def _figures(case: Case, design: Design, replica: Replica) -> Figures:
+def _figures(case: Case, design: Design, replica: Replica, pace: Pace) -> Figures:
     brief, chosen = case.brief, design.configuration
-    step_s = replica.step_s(design.batch)
-    request_s = brief.answer_tokens * step_s / design.batch + replica.prefill_s
-    time_in_system_s = replica.prefill_s + brief.answer_tokens * step_s
+    tpot_s = pace.tpot_s(design.batch)
+    request_s = pace.request_replica_s(design.batch)
+    time_in_system_s = pace.residence_s(design.batch)
     price = usd(design.nano_usd_per_hour)
     requests_per_hour = brief.rate * S_PER_HOUR
     shards = chosen.tensor_parallel
     return Figures(
-        ttft_ms=ms(replica.prefill_s),
-        tpot_ms=ms(step_s),
+        ttft_ms=ms(pace.ttft_s(design.batch)),
+        tpot_ms=ms(tpot_s),
         usd_per_million_answer_tokens=price
         / (requests_per_hour * brief.answer_tokens)
         * TOKENS_PER_MILLION,
@@ -163,27 +167,28 @@ def _figures(case: Case, design: Design, replica: Replica) -> Figures:
         largest_batch_that_fits=replica.largest_batch,
         weight_gb=gb(replica.weight_bytes * shards),
         kv_gb_per_request=gb(replica.kv_held_bytes * shards),
-        bottleneck=bottleneck(case, design, replica),
+        bottleneck=bottleneck(case, design, replica, pace),
         kv_mib_per_token=replica.kv_held_bytes
         * shards
         / (brief.prompt_tokens + brief.answer_tokens)
         / BYTES_PER_MIB,
-        tpot_alone_ms=ms(replica.step_s(1)),
+        tpot_alone_ms=ms(pace.tpot_s(1)),
         prefill_tflop=replica.prefill_flops * shards / FLOPS_PER_TFLOP,
         prefill_bound="compute"
         if replica.prefill_compute_s >= replica.prefill_read_s
         else "memory",
-        answer_tokens_per_s_per_replica=design.batch / step_s,
+        answer_tokens_per_s_per_replica=design.batch / tpot_s,
         time_in_system_s=time_in_system_s,
         weight_read_gb_per_step=gb(replica.weight_read_bytes(design.batch) * shards),
         kv_read_gb_per_step=gb(replica.kv_read_bytes(design.batch) * shards),
     )
 
 
-def bottleneck(case: Case, design: Design, replica: Replica) -> Bottleneck:
+def bottleneck(case: Case, design: Design, replica: Replica, pace: Pace) -> Bottleneck:
     """What a replica spends its time on, and so what to change first.
 
-    Of the replica-seconds that one request costs, the larger of prefill and decode decides:
+    Judged by the roofline of the replica in either fidelity. Of the replica-seconds that one
+    request costs, the larger of prefill and decode decides:
 
     - `prefill_compute`: prefill takes more than decode, and is bound by arithmetic.
     - `decode_compute`: decode takes more, and its step is bound by arithmetic.
@@ -203,7 +208,8 @@ def bottleneck(case: Case, design: Design, replica: Replica) -> Bottleneck:
         return "decode_compute"
     elif kv_read >= weights_read:
         return "kv_reads"
-    grows = at_most(replica.step_s(batch + 1), s_of_ms(case.brief.tpot_target_ms))
+    target_s = s_of_ms(case.brief.tpot_target_ms) * slo_margin(case)
+    grows = at_most(pace.tpot_s(batch + 1), target_s)
     if replica.largest_batch <= batch < case.levers.batch.most and grows:
         return "memory_capacity"
     return "weight_reads"

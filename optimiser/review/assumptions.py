@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from optimiser.case import Case
 from optimiser.catalogue.formats import WEIGHT_FORMATS
+from optimiser.planning.deployment import provenance
 from optimiser.planning.design import Design
+from optimiser.planning.margin import slo_margin
 from optimiser.review.numbers import count, plain, usd
 from optimiser.units import usd as usd_of_nano
 
@@ -46,7 +48,7 @@ def _defaults(case: Case) -> Iterator[tuple[str, str]]:
     if "batch" not in given or "most" not in levers.batch.model_fields_set:
         yield "levers.batch.most", str(levers.batch.most)
     stated = assumptions.model_fields_set if "assumptions" in case.model_fields_set else set()
-    names = ["efficiency", "headroom"]
+    names = ["efficiency", "headroom"] if assumptions.latency == "ideal" else ["headroom"]
     if assumptions.memory == "itemised":
         names.append("memory_utilization")
     else:
@@ -54,6 +56,11 @@ def _defaults(case: Case) -> Iterator[tuple[str, str]]:
     for name in names:
         if name not in stated:
             yield f"assumptions.{name}", plain(getattr(assumptions, name))
+    if assumptions.latency == "measured":
+        if "serving_engine" not in stated:
+            yield "assumptions.serving_engine", assumptions.serving_engine
+        if assumptions.slo_margin is None:
+            yield "assumptions.slo_margin", plain(slo_margin(case))
     if assumptions.memory == "itemised" and assumptions.max_num_batched_tokens is None:
         yield "assumptions.max_num_batched_tokens", "the engine's own for each GPU"
 
@@ -61,13 +68,7 @@ def _defaults(case: Case) -> Iterator[tuple[str, str]]:
 def assumptions(case: Case, design: Design) -> list[str]:
     """What the engine takes for granted about a design, and where its price is from."""
     chosen, assumed = design.configuration, case.assumptions
-    lines = [
-        f"ideal roofline at {plain(assumed.efficiency * 100)} % efficiency: a pass takes the "
-        "slower of arithmetic and memory reads",
-        _memory(case),
-        f"headroom {plain(assumed.headroom)} stands in for bursts, queueing and prefill stalls, "
-        "which are not modelled",
-    ]
+    lines = [*_latency(case, design), _memory(case)]
     if assumed.prefix_cached_frac:
         share = plain(assumed.prefix_cached_frac * 100)
         lines.append(f"{share} % of the prompt tokens found in the prefix cache")
@@ -77,7 +78,7 @@ def assumptions(case: Case, design: Design) -> list[str]:
             f"{chosen.gpu.name} has no {weights.computes_in} figure: {chosen.weights} weights "
             "compute at its 16-bit rate"
         )
-    if chosen.tensor_parallel > 1:
+    if chosen.tensor_parallel > 1 and assumed.latency == "ideal":
         lines.append("tensor parallel: links not modelled")
     if case.brief.concurrent_users is not None:
         lines.append(
@@ -85,6 +86,32 @@ def assumptions(case: Case, design: Design) -> list[str]:
             f"{plain(round(case.brief.rate, 4))} requests/s"
         )
     return [*lines, _price(design)]
+
+
+def _latency(case: Case, design: Design) -> list[str]:
+    """How times are predicted, and what headroom stands in for."""
+    assumed, gpu = case.assumptions, design.configuration.gpu
+    headroom = plain(assumed.headroom)
+    if assumed.latency == "ideal":
+        return [
+            f"ideal roofline at {plain(assumed.efficiency * 100)} % efficiency: a pass takes the "
+            "slower of arithmetic and memory reads",
+            f"headroom {headroom} stands in for bursts, queueing and prefill stalls, which are not "
+            "modelled",
+        ]
+    found = provenance(case, gpu)
+    rests = f"constants of {found.borrowed_from or gpu.latency_name}: {found.source}"
+    estimated = " (ESTIMATED: no measurements of this GPU)" if found.estimated else ""
+    share = plain(round(slo_margin(case) * 100, 1))
+    lines = [
+        f"latency as measured servers have it, {assumed.serving_engine}; {rests}, as of "
+        f"{found.as_of}{estimated}",
+        f"planned at {share} % of the latency targets",
+        f"headroom {headroom} stands in for bursts and queueing, which are not modelled",
+    ]
+    if assumed.calibration is not None:
+        lines.append(f"scaled by this deployment's own runs: {assumed.calibration}")
+    return lines
 
 
 def _memory(case: Case) -> str:

@@ -7,7 +7,8 @@ from optimiser.planning.verify import Verdict
 from optimiser.review import assumptions as assumed
 from optimiser.review import data
 from optimiser.review.numbers import count, ms, per_cent, usd
-from optimiser.review.review import LABELS, Review, verdict_table
+from optimiser.review.plan_tables import LABELS, verdict_table
+from optimiser.review.review import Review
 
 
 def check_review(

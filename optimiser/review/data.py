@@ -5,11 +5,13 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from optimiser.case import Case
+from optimiser.planning.deployment import is_estimated
 from optimiser.planning.design import Design
 from optimiser.planning.explain import Conflict
 from optimiser.planning.planner import Infeasible, Planned, Undecided
 from optimiser.planning.verify import Figures, Verdict
 from optimiser.review import assumptions as assumed
+from optimiser.review.bars import Bars, bars_of
 from optimiser.studies.alternatives import Alternative
 from optimiser.studies.levers import LeverRow
 
@@ -24,6 +26,7 @@ def planned(
         "case": outcome.case.name,
         "design": design(outcome.case, outcome.design),
         "figures": figures(outcome.verdict.figures),
+        "error_bars": _bars(bars_of(outcome)),
         "proof": {
             "objective_usd_per_hour": proof.objective_usd_per_hour,
             "bound_usd_per_hour": proof.bound_usd_per_hour,
@@ -71,6 +74,8 @@ def design(case: Case, chosen_design: Design) -> dict[str, Any]:
         "rented_gpus": chosen_design.rented_gpus,
         "offer": chosen.rental.offer.name if chosen.rental.offer else None,
         "term": chosen.rental.term,
+        "estimated": is_estimated(case, chosen.gpu),
+        "estimated": is_estimated(case, chosen.gpu),
     }
 
 
@@ -109,6 +114,10 @@ def infeasible(outcome: Infeasible) -> dict[str, Any]:
 def undecided(outcome: Undecided) -> dict[str, Any]:
     """A case that the time was too short for."""
     return {"status": outcome.status, "case": outcome.case.name, "proof": _work(outcome)}
+
+
+def _bars(bars: Bars | None) -> dict[str, Any] | None:
+    return None if bars is None else asdict(bars)
 
 
 def _alternative(one: Alternative) -> dict[str, Any]:

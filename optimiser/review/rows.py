@@ -3,6 +3,7 @@
 from typing import Any
 
 from optimiser.errors import CaseError
+from optimiser.planning.deployment import is_estimated
 from optimiser.planning.design import Configuration
 from optimiser.planning.planner import Infeasible, Planned
 from optimiser.review import data
@@ -15,7 +16,8 @@ def design_text(planned: Planned) -> str:
     """A design in a few words."""
     design = planned.design
     chosen = configuration_text(design.configuration)
-    return f"{design.replicas:,} × {chosen}, batch {design.batch:,}"
+    text = f"{design.replicas:,} × {chosen}, batch {design.batch:,}"
+    return f"{text}, ESTIMATED" if is_estimated(planned.case, design.configuration.gpu) else text
 
 
 def configuration_text(chosen: Configuration) -> str:

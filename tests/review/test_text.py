@@ -9,7 +9,8 @@ import pytest
 
 from optimiser import Case, Planned, plan
 from optimiser.review import as_json, markdown, terminal
-from optimiser.review.review import Review, review
+from optimiser.review.plan import review
+from optimiser.review.review import Review
 from optimiser.studies.levers import rank_levers
 from tests.cli.running import CASES, CHAT, optimise, written
 
