@@ -52,6 +52,7 @@ EXCEPTIONS = {
     "Assumptions.headroom": "the page's name of a ratio",
     "Assumptions.memory_reserve": "the page's name of a fraction",
     "Assumptions.memory_utilization": "the engines' name of a fraction",
+    "Assumptions.slo_margin": "the field's name of a fraction",
     "Limits.least_replicas": "a count of replicas",
 }
 

@@ -68,7 +68,7 @@ def _defaults(case: Case) -> Iterator[tuple[str, str]]:
 def assumptions(case: Case, design: Design) -> list[str]:
     """What the engine takes for granted about a design, and where its price is from."""
     chosen, assumed = design.configuration, case.assumptions
-    lines = [*_latency(case, design), _memory(case)]
+    lines = [*_latency(case, design), _memory(case), _headroom(case)]
     if assumed.prefix_cached_frac:
         share = plain(assumed.prefix_cached_frac * 100)
         lines.append(f"{share} % of the prompt tokens found in the prefix cache")
@@ -89,15 +89,12 @@ def assumptions(case: Case, design: Design) -> list[str]:
 
 
 def _latency(case: Case, design: Design) -> list[str]:
-    """How times are predicted, and what headroom stands in for."""
+    """How times are predicted, and from what."""
     assumed, gpu = case.assumptions, design.configuration.gpu
-    headroom = plain(assumed.headroom)
     if assumed.latency == "ideal":
         return [
             f"ideal roofline at {plain(assumed.efficiency * 100)} % efficiency: a pass takes the "
-            "slower of arithmetic and memory reads",
-            f"headroom {headroom} stands in for bursts, queueing and prefill stalls, which are not "
-            "modelled",
+            "slower of arithmetic and memory reads"
         ]
     found = provenance(case, gpu)
     rests = f"constants of {found.borrowed_from or gpu.latency_name}: {found.source}"
@@ -107,11 +104,17 @@ def _latency(case: Case, design: Design) -> list[str]:
         f"latency as measured servers have it, {assumed.serving_engine}; {rests}, as of "
         f"{found.as_of}{estimated}",
         f"planned at {share} % of the latency targets",
-        f"headroom {headroom} stands in for bursts and queueing, which are not modelled",
     ]
     if assumed.calibration is not None:
         lines.append(f"scaled by this deployment's own runs: {assumed.calibration}")
     return lines
+
+
+def _headroom(case: Case) -> str:
+    ideal = case.assumptions.latency == "ideal"
+    missing = "bursts, queueing and prefill stalls" if ideal else "bursts and queueing"
+    headroom = plain(case.assumptions.headroom)
+    return f"headroom {headroom} stands in for {missing}, which are not modelled"
 
 
 def _memory(case: Case) -> str:

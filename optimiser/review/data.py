@@ -75,7 +75,6 @@ def design(case: Case, chosen_design: Design) -> dict[str, Any]:
         "offer": chosen.rental.offer.name if chosen.rental.offer else None,
         "term": chosen.rental.term,
         "estimated": is_estimated(case, chosen.gpu),
-        "estimated": is_estimated(case, chosen.gpu),
     }
 
 

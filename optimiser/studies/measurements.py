@@ -146,13 +146,17 @@ def deployment(
 ) -> Deployment:
     """One replica of a published model; the cache is kept in 16 bits."""
     prompt, answer = lengths
+    parts = names.parts(config, precision, gpu)
     peaks = {
         "fp16" if name == "bf16" else name: flops_of_tflops(rate)
         for name, rate in gpu.tflops.items()
     }
     return Deployment(
         shape=names.shape(config),
-        **names.parts(config, precision, gpu),
+        attention=parts["attention"],
+        dense=parts["dense"],
+        experts=parts["experts"],
+        head=parts["head"],
         cache_bytes_per_number=2.0,
         n_gpus=n_gpus,
         attention_groups=attention_groups,

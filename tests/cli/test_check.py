@@ -90,6 +90,7 @@ def test_every_lever_can_be_given() -> None:
         "rented_gpus": 4,
         "offer": None,
         "term": "on-demand",
+        "estimated": False,
     }
     assert check("--gpus", 3, "--batch", 7, "--weights", "BF16").data["design"]["weights"] == "fp16"
 

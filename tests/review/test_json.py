@@ -117,6 +117,7 @@ def test_the_worked_example_by_hand() -> None:
         "rented_gpus": 3,
         "offer": None,
         "term": "on-demand",
+        "estimated": False,
     }
     weights = 6.74e9 * 2
     kv_per_token = 2 * 32 * 32 * 128 * 2
