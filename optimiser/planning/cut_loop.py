@@ -97,7 +97,7 @@ def _cut(program: Program, chosen: int, design: Design) -> bool:
     """Cut at the configuration's largest batch: what is short there is short at any batch."""
     space, batch = program.space, int(program.space.largest_batch[chosen])
     short = _short(space, chosen, batch, design.replicas)
-    added = [program.cut(space.needs[i], chosen, batch) for i in short]
+    added = [program.cut(space.needs[i], [(chosen, batch)]) for i in short]
     return any(added)
 
 

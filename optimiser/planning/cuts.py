@@ -36,11 +36,11 @@ def hull_edge(needed: Ints, at: int) -> tuple[int, int]:
     return 1, 0
 
 
-def line_heights(space: Space, need: Need, members: Ints, q: int, p: int) -> Ints:
+def line_heights(space: Space, need: Need, members: Ints, q: Ints | int, p: Ints | int) -> Ints:
     """For each member a whole height h with q · N(b) + p · b >= h at every batch that fits.
 
     The least of the convex q · need(b) + p · b, by bisection on its slope, rounded up as far as
-    whole points allow; 0 where nothing fits.
+    whole points allow; 0 where nothing fits. `q` and `p` are one slope, or one a member.
     """
     most = space.batch_by_memory[members]
 

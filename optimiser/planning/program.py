@@ -19,8 +19,9 @@ whole need there; all coefficients are whole, so no solver rounds anything.
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pulp
@@ -50,6 +51,15 @@ class Group:
     units: pulp.LpVariable
     """What is paid for: whole instances, or the replicas themselves."""
     batch: pulp.LpVariable
+
+
+class Edge(NamedTuple):
+    """An edge of one configuration's hull: q · need + p · batch is nowhere below `height`."""
+
+    chosen: int
+    q: int
+    p: int
+    height: int
 
 
 @dataclass(slots=True)
@@ -102,28 +112,39 @@ class Program:
         if quote:
             self.quotes[name] = quote
 
-    def cut(self, need: Need, chosen: int, batch: int) -> bool:
-        """Add the line that holds a configuration to its whole need at a batch.
+    def cut(self, need: Need, points: Sequence[tuple[int, int]]) -> bool:
+        """Add the lines that hold configurations to their whole need at a batch each.
 
-        The line lies under the points of the whole group. Returns False where it is in already.
+        A line lies under the points of its whole group. Returns False where all are in already.
         """
+        edges = [edge for edge in (self._edge(need, *point) for point in points) if edge]
+        if not edges:
+            return False
+        members = [self.groups[self.group_of[edge.chosen]].members for edge in edges]
+        sizes = [len(each) for each in members]
+        q = np.repeat([edge.q for edge in edges], sizes)
+        p = np.repeat([edge.p for edge in edges], sizes)
+        heights = line_heights(self.space, need, np.concatenate(members), q, p)
+        for edge, own in zip(edges, np.split(heights, np.cumsum(sizes)[:-1]), strict=True):
+            group = self.groups[self.group_of[edge.chosen]]
+            own[group.members == edge.chosen] = edge.height
+            terms = [(group.replicas, edge.q), (group.batch, edge.p)]
+            terms += [(self.use[d], -int(h)) for d, h in zip(group.members, own, strict=True)]
+            name = f"{need.name}_{group.label}_{edge.q}_{edge.p}_{edge.chosen}"
+            self.row(name, terms, pulp.LpConstraintGE, 0, need.field)
+        return True
+
+    def _edge(self, need: Need, chosen: int, batch: int) -> Edge | None:
+        """The edge of a configuration's hull at a batch; None where its line is in already."""
         most = int(self.space.batch_by_memory[chosen])
         batches = np.arange(1, most + 1)
         needed = need.whole(np.full(most, chosen), batches)
         q, p = hull_edge(needed, batch - 1)
-        k = int(self.group_of[chosen])
         key = (need.name, chosen, q, p)
         if key in self.cuts or (q, p) == LEVEL:
-            return False
+            return None
         self.cuts.add(key)
-        group = self.groups[k]
-        heights = line_heights(self.space, need, group.members, q, p)
-        heights[group.members == chosen] = (q * needed + p * batches).min()
-        terms = [(group.replicas, q), (group.batch, p)]
-        terms += [(self.use[d], -int(h)) for d, h in zip(group.members, heights, strict=True)]
-        name = f"{need.name}_{group.label}_{q}_{p}_{chosen}"
-        self.row(name, terms, pulp.LpConstraintGE, 0, need.field)
-        return True
+        return Edge(chosen, q, p, int((q * needed + p * batches).min()))
 
 
 def build(space: Space) -> Program:
@@ -274,26 +295,24 @@ def settle(program: Program, nano_usd_per_hour: int) -> None:
 def _first_cuts(program: Program) -> None:
     """For each group: the level line of its largest batches, and the edge of its most promising."""
     space = program.space
-    allowed = space.largest_batch
-    at = np.maximum(allowed, 1)
+    allowed, fits = space.largest_batch, space.batch_by_memory
     every = np.arange(len(space))
     for need in space.needs:
-        promise = np.where(allowed > 0, need.replicas(every, at), np.inf)
-        for k, group in enumerate(program.groups):
-            _level_line(program, need, k)
+        level = np.where(fits > 0, need.whole(every, np.maximum(fits, 1)), 0)
+        promise = np.where(allowed > 0, need.replicas(every, np.maximum(allowed, 1)), np.inf)
+        points = []
+        for group in program.groups:
+            terms = [
+                (group.replicas, 1),
+                *((program.use[d], -int(level[d])) for d in group.members),
+            ]
+            program.row(
+                f"{need.name}_{group.label}_level", terms, pulp.LpConstraintGE, 0, need.field
+            )
             best = int(group.members[np.argmin(promise[group.members])])
             if allowed[best] > 0:
-                program.cut(need, best, int(allowed[best]))
-
-
-def _level_line(program: Program, need: Need, k: int) -> None:
-    """The need at the largest batch that fits: what no smaller batch can undercut."""
-    group = program.groups[k]
-    most = program.space.batch_by_memory[group.members]
-    heights = np.where(most > 0, need.whole(group.members, np.maximum(most, 1)), 0)
-    terms = [(group.replicas, 1)]
-    terms += [(program.use[d], -int(h)) for d, h in zip(group.members, heights, strict=True)]
-    program.row(f"{need.name}_{group.label}_level", terms, pulp.LpConstraintGE, 0, need.field)
+                points.append((best, int(allowed[best])))
+        program.cut(need, points)
 
 
 def _legal(name: str) -> str:
