@@ -87,8 +87,11 @@ def _dask(jobs: int, address: str | None) -> Iterator[Engine]:
     with contextlib.ExitStack() as stack:
         try:
             if address is None:
-                # a lost worker's chunks are for the batch to send again, which then suspects them
-                quick = {"distributed.scheduler.allowed-failures": 0}
+                quick = {
+                    # a lost worker's chunks are for the batch to send again, and to suspect
+                    "distributed.scheduler.allowed-failures": 0,
+                    "distributed.worker.profile.enabled": False,
+                }
                 stack.enter_context(import_module("dask.config").set(quick))
                 cluster = distributed.LocalCluster(
                     n_workers=jobs,
@@ -122,7 +125,7 @@ def _ray(jobs: int, address: str | None) -> Iterator[Engine]:
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
         if address is None:
-            ray.init(num_cpus=jobs, include_dashboard=False, **quiet)
+            ray.init(address="local", num_cpus=jobs, include_dashboard=False, **quiet)
         else:
             _knock(address)
             ray.init(address=address, **quiet)
