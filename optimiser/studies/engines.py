@@ -7,8 +7,9 @@ worker was lost, so that the batch can send its chunks again.
 import contextlib
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -86,8 +87,11 @@ def _dask(jobs: int, address: str | None) -> Iterator[Engine]:
     with contextlib.ExitStack() as stack:
         try:
             if address is None:
-                # a lost worker's chunks are for the batch to send again, which then suspects them
-                quick = {"distributed.scheduler.allowed-failures": 0}
+                quick = {
+                    # a lost worker's chunks are for the batch to send again, and to suspect
+                    "distributed.scheduler.allowed-failures": 0,
+                    "distributed.worker.profile.enabled": False,
+                }
                 stack.enter_context(import_module("dask.config").set(quick))
                 cluster = distributed.LocalCluster(
                     n_workers=jobs,
@@ -118,33 +122,85 @@ def _ray(jobs: int, address: str | None) -> Iterator[Engine]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray = _library("ray", "ray")
-    from ray.util.joblib.ray_backend import RayBackend
-
-    class Backend(RayBackend):
-        """Hands results over as they come, and ends a pool whose workers are gone."""
-
-        supports_return_generator = True
-
-        def terminate(self) -> None:
-            with contextlib.suppress(ray.exceptions.RayError):
-                super().terminate()
-            self._pool = None
-
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
         if address is None:
-            ray.init(num_cpus=max(FEWEST, jobs), include_dashboard=False, **quiet)
+            ray.init(address="local", num_cpus=jobs, include_dashboard=False, **quiet)
         else:
+            _knock(address)
             ray.init(address=address, **quiet)
-        n_workers = int(ray.cluster_resources().get("CPU", 0))
+        n_workers = max(FEWEST, int(ray.cluster_resources().get("CPU", 0)))
     except (OSError, ValueError, RuntimeError) as error:
         raise EngineError(f"no Ray cluster at {address or 'this machine'}: {error}") from error
     try:
-        if n_workers < FEWEST:
-            raise EngineError(f"the Ray cluster has {n_workers} CPUs, at least {FEWEST} are needed")
-        yield Engine("ray", n_workers, (ray.exceptions.RayError,), Backend)
+        lost = (
+            ray.exceptions.WorkerCrashedError,
+            ray.exceptions.NodeDiedError,
+            ray.exceptions.ObjectLostError,
+            ray.exceptions.OutOfMemoryError,
+        )
+        yield Engine("ray", n_workers, lost, lambda: _ray_backend(ray, n_workers))
     finally:
         ray.shutdown()
+
+
+def _ray_backend(ray: Any, n_workers: int) -> Any:
+    """A joblib back end over Ray tasks.
+
+    Ray's own deals chunks out to its workers in turn, busy or not, and gives results at the end.
+    """
+    from joblib.parallel import ParallelBackendBase
+
+    @ray.remote(max_retries=0)  # type: ignore[untyped-decorator]  # the batch sends chunks again
+    def call(chunk: Any) -> Any:
+        return chunk()
+
+    class Backend(ParallelBackendBase):  # type: ignore[misc]
+        """Each chunk is a task; a thread waits for each one in flight."""
+
+        supports_retrieve_callback = True
+
+        def configure(self, n_jobs: int = 1, parallel: Any = None, **_: Any) -> int:
+            self.parallel = parallel
+            self.flying: set[Any] = set()
+            self.threads = ThreadPoolExecutor(2 * n_workers)
+            return n_workers
+
+        def effective_n_jobs(self, _: int) -> int:
+            return n_workers
+
+        def submit(self, func: Any, callback: Any = None) -> Any:
+            task = call.remote(func)
+            self.flying.add(task)
+            future = self.threads.submit(self._result, task)
+            future.add_done_callback(callback)
+            return future
+
+        def _result(self, task: Any) -> Any:
+            try:
+                return ray.get(task)
+            finally:
+                self.flying.discard(task)
+
+        def retrieve_result_callback(self, out: Any) -> Any:
+            return out.result()
+
+        def abort_everything(self, ensure_ready: bool = True) -> None:
+            for task in tuple(self.flying):
+                ray.cancel(task, force=True)
+
+        def terminate(self) -> None:
+            self.threads.shutdown(wait=False)
+
+    return Backend()
+
+
+def _knock(address: str) -> None:
+    """Raises OSError where nothing listens at a host:port: Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdigit():
+        with socket.create_connection((host, int(port)), timeout=10):
+            pass
 
 
 def _library(module: str, extra: str) -> Any:
