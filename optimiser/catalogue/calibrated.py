@@ -6,11 +6,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from optimiser.catalogue.latency_constants import LatencyConstants
 from optimiser.errors import CatalogueError, Mistake
 from optimiser.names import nearest
+from optimiser.yaml_io import read
 
 NOT_FAMILIES = ("engines", "accuracy", "error-bars")
 
@@ -79,5 +78,5 @@ def _unknown(what: str, name: str, known: tuple[str, ...]) -> Mistake:
 
 @lru_cache(maxsize=64)
 def _read(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    document: dict[str, Any] = read(path).data
     return document

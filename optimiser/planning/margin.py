@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import yaml
-
 from optimiser.case import Case
 from optimiser.catalogue.gpu import Gpu
 from optimiser.catalogue.load import shipped
+from optimiser.yaml_io import read
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +53,5 @@ def spread(case: Case, gpu: Gpu, what: str) -> Spread | None:
 @lru_cache(maxsize=1)
 def _bars() -> dict[str, Any]:
     path = shipped("models") / "calibration" / "error-bars.yaml"
-    bars: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    bars: dict[str, Any] = read(path).data
     return bars
