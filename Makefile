@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench validate calibrate clean
 
 run: $(VENV)/.installed
 	@$(BIN)/optimise cases/chat-7b.yaml
@@ -20,6 +20,12 @@ lint: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python bench/bench.py
 	$(BIN)/python bench/bench_batch.py
+
+validate: $(VENV)/.installed
+	@$(BIN)/optimise validate
+
+calibrate: $(VENV)/.installed-dev
+	$(BIN)/python -m calibration.fit
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)

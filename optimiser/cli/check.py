@@ -68,7 +68,7 @@ def command(
         "levers.kv_heads": kv_heads,
         "levers.tensor_parallel": tensor_parallel,
     }
-    fixed, configuration = _fixed(case, gpu, {k: v for k, v in given.items() if v is not None})
+    fixed, configuration = fixed_to(case, gpu, {k: v for k, v in given.items() if v is not None})
     size = configuration.tensor_parallel
     if gpus % size:
         message = f"{gpus} GPUs do not make whole replicas of tensor parallel {size}"
@@ -87,8 +87,8 @@ def command(
         sys.exit(DOES_NOT_COMPLY)
 
 
-def _fixed(case: "Case", gpu: str, given: dict[str, object]) -> "tuple[Case, Configuration]":
-    """The case with its levers fixed: at what was given, else at its own first values.
+def fixed_to(case: "Case", gpu: str, given: dict[str, object]) -> "tuple[Case, Configuration]":
+    """The case with its levers fixed, at what was given or its own first values, and what that is.
 
     Raises CaseError, in which what came from an option cites the option.
     """

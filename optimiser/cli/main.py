@@ -25,6 +25,8 @@ COMMANDS = {
     "levers": "Rank what to change: every lever alone, the best pairs, the best set.",
     "batch": "Rank the levers of thousands of cases, on one machine or a cluster.",
     "fit": "Say whether a model fits on a GPU type, and where the memory goes.",
+    "validate": "Compare predicted latency with measured runs, shipped or your own.",
+    "calibrate": "Fit a deployment's latency scales to a benchmark run of it.",
     "import": "Read a Hugging Face config.json as a model of the catalogue.",
     "catalogue": "List the models, GPUs and offers that are known, with their sources.",
     "new": "Write a commented case to start from.",

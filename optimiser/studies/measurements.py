@@ -16,6 +16,7 @@ from optimiser.catalogue.hf_config.shape import Shape
 from optimiser.catalogue.latency_constants import Deployment, PartFormat
 from optimiser.catalogue.load import Catalogue, default_catalogue, shipped
 from optimiser.engine.columns_of_shape import cache_bytes, weight_bytes
+from optimiser.studies.measured_cells import fault_in, whole
 from optimiser.units import MS_PER_S, bytes_of_gb, flops_of_tflops
 
 BYTES_PER_PARAM = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.5625, "int4": 0.5625, "mxfp4": 0.53125}
@@ -204,6 +205,9 @@ def usable(
 def _measured(line: int, row: Mapping[str, str], names: Names) -> Measured | str:
     if not row.get("tpot_ms") or not row.get("ttft_ms"):
         return "no TTFT or TPOT measured"
+    unreadable = fault_in(row)
+    if unreadable is not None:
+        return unreadable
     fault = names.fault("faults", row)
     config, gpu = names.config(row["model"]), names.gpu(row["gpu"])
     if fault is not None:
@@ -215,11 +219,11 @@ def _measured(line: int, row: Mapping[str, str], names: Names) -> Measured | str
     concurrency = float(row["concurrency"])
     if not math.isfinite(concurrency):
         return "no finite concurrency"
-    n_gpus = int(row.get("n_gpus") or row["tp"])
+    n_gpus = whole(row.get("n_gpus") or row["tp"])
     precision = _precision(row.get("precision") or "bf16")
     if precision not in BYTES_PER_PARAM:
         return f"unknown precision {row['precision']}"
-    groups = min(int(row.get("attn_dp") or 1), n_gpus)
+    groups = min(whole(row.get("attn_dp") or "1"), n_gpus)
     lengths = (float(row["isl"]), float(row["osl"]))
     at = deployment(names, config, gpu, precision, n_gpus, lengths, groups)
     fits = slots(at, gpu.capacity_bytes)
