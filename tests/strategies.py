@@ -8,6 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from optimiser.case import Case
+from optimiser.catalogue.load import Catalogue
+from optimiser.catalogue.offer import Offer
+from optimiser.errors import CaseError
 from optimiser.yaml_io import Document
 from tests import oracle
 
@@ -15,8 +18,22 @@ AWKWARD_PRICES = (1 / 3, 2 / 7, 0.1 + 0.2, 1.234567891, 3.9999999994, math.pi, 1
 PLAIN_PRICES = (0.5, 0.75, 1.0, 1.2, 1.99, 2.0, 2.0, 4.0)
 
 
-def case_of(data: Mapping[str, object]) -> Case:
-    return Case.of_document(Document("drawn", dict(data)), None)
+class Shop(Catalogue):
+    """A catalogue of some offers alone, kept in memory."""
+
+    def __init__(self, *offers: Offer) -> None:
+        super().__init__()
+        self.stock = offers
+
+    def offers(self, gpu: str) -> tuple[Offer, ...]:
+        return tuple(offer for offer in self.stock if offer.gpu == gpu)
+
+    def names(self, kind: str) -> tuple[str, ...]:
+        return tuple(sorted({offer.gpu for offer in self.stock})) if kind == "gpus" else ()
+
+
+def case_of(data: Mapping[str, object], known: Catalogue | None = None) -> Case:
+    return Case.of_document(Document("drawn", dict(data)), known)
 
 
 def log_uniform(random: Random, low: float, high: float) -> float:
@@ -124,7 +141,7 @@ def ttft_met_exactly(random: Random, case: Case) -> Case:
 
 def memory_met_exactly(random: Random, case: Case) -> Case:
     choice, batch = _some_point(random, case)
-    exact = oracle.memory_bytes(case, choice, batch) / (1 - case.assumptions.memory_reserve) / 1e9
+    exact = oracle.memory_bytes(case, choice, batch) / oracle.usable_frac(case) / 1e9
     gpus = []
     for gpu in case.hardware.gpus:
         fields = gpu.model_dump(exclude_unset=True)
@@ -166,12 +183,12 @@ def budget_just_missed(random: Random, case: Case) -> Case:
 
 def gpus_met_exactly(random: Random, case: Case) -> Case:
     best = oracle.cheapest(case)
-    return case.changed({"limits.most_gpus": best.gpus}) if best else case
+    return case.changed({"limits.most_gpus": best.rented_gpus}) if best else case
 
 
 def fewer_gpus(random: Random, case: Case) -> Case:
     best = oracle.cheapest(case)
-    return case.changed({"limits.most_gpus": max(1, best.gpus - 1)}) if best else case
+    return case.changed({"limits.most_gpus": max(1, best.rented_gpus - 1)}) if best else case
 
 
 def more_replicas(random: Random, case: Case) -> Case:
@@ -223,6 +240,157 @@ def _legal(random: Random) -> dict[str, object]:
             return data
 
 
+# Real models: parts told apart, of every kind, on whole instances.
+
+KINDS = ("dense", "tied", "experts", "mxfp4", "window", "chunk", "latent", "state")
+
+
+def draw_model(random: Random, kind: str) -> dict[str, object]:
+    """A model whose parts are known, its figures consistent with each other."""
+    layers, heads = 2 * random.randint(4, 20), random.choice((8, 16, 32))
+    own = random.choice([h for h in (1, 2, 4, 8) if heads % h == 0])
+    head_dim = random.choice((64, 96, 128))
+    hidden, ffn = heads * head_dim, random.choice((3000, 4096, 7168, 8190, 8192))
+    vocab = random.choice((32_000, 50_257, 128_256))
+    attention = layers * 2 * (hidden * hidden + hidden * own * head_dim)
+    embedding = vocab * hidden
+    head = 0 if kind == "tied" else embedding
+    dense = layers * 3 * hidden * ffn + attention + embedding + head
+    model: dict[str, object] = {
+        "name": kind,
+        "params": float(dense),
+        "layers": layers,
+        "attention_heads": heads,
+        "kv_heads": own,
+        "head_dim": head_dim,
+        "active_params": float(dense),
+        "embedding_params": embedding,
+        "head_params": head,
+        "hidden_size": hidden,
+        "ffn_size": ffn,
+        "vocab_size": vocab,
+    }
+    full = {"kind": "full", "kv_heads": own, "head_dim": head_dim}
+    full["numbers_per_token"] = 2 * own * head_dim
+    if kind in ("window", "chunk"):
+        part = random.randint(1, layers - 1)
+        near = {**full, "kind": kind, "window_tokens": random.choice((128, 512, 1024, 4096))}
+        model["cache"] = [{"layers": part, **near}, {"layers": layers - part, **full}]
+    elif kind == "state":
+        part = random.randint(1, layers)
+        model["cache"] = [{"layers": part, "kind": "state", "state_bytes": 4096 * heads}]
+        if part < layers:
+            model["cache"] += [{"layers": layers - part, **full}]
+        else:
+            model |= {"cache": [{**model["cache"][0], "layers": layers - 1}, {"layers": 1, **full}]}
+    elif kind == "latent":
+        width = random.choice((288, 576))
+        only = {"kind": "latent", "kv_heads": 1, "head_dim": width, "numbers_per_token": width}
+        model |= {"kv_heads": 1, "cache": [{"layers": layers, **only}]}
+    elif kind in ("experts", "mxfp4"):
+        count, width = random.choice((8, 16, 64)), random.choice((704, 768, 1024, 2880))
+        used, with_experts = random.choice((1, 2, 4)), random.randint(1, layers)
+        each = 3 * hidden * width
+        model["experts"] = {
+            "layers": with_experts,
+            "count": count,
+            "per_token": used,
+            "params_each": each,
+        }
+        model["expert_ffn_size"] = width
+        model["params"] = float(dense + with_experts * count * each)
+        model["active_params"] = float(dense + with_experts * used * each)
+        if kind == "mxfp4":
+            model["stored"] = {"format": "mxfp4", "params": with_experts * count * each * 9 // 10}
+    if random.random() < 0.3 and kind != "mxfp4":
+        stored = random.randrange(int(model["params"]) // 2, int(model["params"]))
+        model["stored"] = {"format": random.choice(("fp8", "int4-g128")), "params": stored}
+    if random.random() < 0.3:
+        # an index file's own count: a little more than the shapes say
+        model["weight_bytes"] = int(model["params"] * random.choice((1.3, 2.1)))
+    return model
+
+
+def draw_offers(random: Random, gpus: list[str]) -> list[Offer]:
+    offers = []
+    for gpu in gpus:
+        each = random.choice(PLAIN_PRICES + AWKWARD_PRICES)
+        for size in subset(random, (1, 2, 4, 8)):
+            for cloud in subset(random, ("north", "south")):
+                price = float(f"{each * size * random.choice((1.0, 1.0, 0.75, 1.5)):.9f}")
+                spot = price / 2 if random.random() < 0.4 else None
+                offers.append(
+                    Offer(
+                        name=f"{cloud}-{gpu}-{size}",
+                        gpu=gpu,
+                        cloud=cloud,
+                        region=random.choice(("east", "west")),
+                        instance=f"{gpu}-{size}",
+                        gpus_per_instance=size,
+                        usd_per_hour=price,
+                        spot_usd_per_hour=spot,
+                        source="drawn",
+                        as_of="2026",
+                    )
+                )
+    return offers
+
+
+def draw_real_data(random: Random, kind: str) -> tuple[dict[str, object], Catalogue]:
+    data = draw_data(random)
+    data["model"] = model = draw_model(random, kind)
+    levers: dict[str, object] = data["levers"]  # type: ignore[assignment]
+    formats = ("fp16", "fp8", "int8", "int4", "int4-g128", "w8a8-int8", "mxfp4", "nvfp4")
+    levers["weights"] = subset(random, formats, 3)
+    levers["tensor_parallel"] = subset(random, (1, 2, 4, 8), 2)
+    levers["batch"] = {"most": random.choice((1, 3, 16, 32, 48))}
+    levers.pop("kv_heads", None)
+    if kind not in ("latent", "state") and random.random() < 0.5:
+        levers["kv_heads"] = subset(random, (model["kv_heads"], 1, 4, 8), 2)
+    assumed: dict[str, object] = data["assumptions"]  # type: ignore[assignment]
+    if random.random() < 0.6:
+        del assumed["memory_reserve"]
+        assumed |= {"memory": "itemised", "memory_utilization": random.choice((0.9, 0.92, 1.0))}
+        if random.random() < 0.6:
+            assumed["max_num_batched_tokens"] = random.choice((512, 2048, 8192, 65_536))
+    if random.random() < 0.3:
+        assumed["prefix_cached_frac"] = random.choice((0.25, 0.5, 0.9))
+    gpus: list[dict[str, object]] = data["hardware"]["gpus"]  # type: ignore[index]
+    for gpu in gpus:
+        if random.random() < 0.3:
+            gpu["tflops"] |= {"int8": 300.0, "fp4": 700.0}  # type: ignore[operator]
+    offers = []
+    if random.random() < 0.75:
+        offered = gpus[: random.randint(1, len(gpus))]
+        data["hardware"].pop("usd_per_gpu_hour", None)  # type: ignore[attr-defined]
+        for gpu in offered:
+            del gpu["usd_per_hour"]
+        offers = draw_offers(random, [str(gpu["name"]) for gpu in offered])
+        wanted: dict[str, object] = {"terms": subset(random, ("on-demand", "spot"))}
+        if random.random() < 0.3:
+            wanted["clouds"] = ["north"]
+        if random.random() < 0.2:
+            wanted["regions"] = ["east"]
+        data["hardware"]["offers"] = wanted  # type: ignore[index]
+    return data, Shop(*offers)
+
+
+def draw_real_case(seed: int, twisted: bool = True) -> Case:
+    """A real model of the kind that the seed gives, on GPUs with prices or offers."""
+    random = Random(50_000 + seed)
+    while True:
+        data, known = draw_real_data(random, KINDS[seed % len(KINDS)])
+        try:
+            case = case_of(data, known)
+        except CaseError:
+            continue  # no offer that is admitted
+        if next(oracle.choices(case), None) is not None:
+            break
+    if not twisted:
+        return case
+    return TWISTS[(seed + seed // len(KINDS)) % len(TWISTS)](random, case)
+
+
 def too_slow_a_target(random: Random, case: Case) -> Case:
     best = min(oracle.step_s(case, choice, 1) for choice in oracle.choices(case))
     return case.changed({"brief.tpot_target_ms": best * 1000 * random.uniform(0.3, 0.999)})
@@ -245,7 +413,7 @@ def too_little_memory(random: Random, case: Case) -> Case:
 
 
 def too_few_gpus(random: Random, case: Case) -> Case:
-    fewest = min((a.gpus for a in oracle.designs(case)), default=5)
+    fewest = min((a.rented_gpus for a in oracle.designs(case)), default=5)
     return case.changed({"limits.most_gpus": max(1, random.randint(fewest // 2, fewest - 1))})
 
 

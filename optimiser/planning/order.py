@@ -14,11 +14,11 @@ OWN_BITS = 16
 
 
 def preferences(
-    program: Program, first: Sequence[int] = ()
+    program: Program, first: Sequence[int] = (), last: Sequence[int] = ()
 ) -> Iterator[tuple[str, list[tuple[pulp.LpVariable, float]]]]:
     """Objectives to minimise in turn once the cost is settled, less those that cannot differ.
 
-    A caller's own weights of the configurations come `first`.
+    A caller's own weights of the configurations come `first` and `last`.
 
     Least change to the model first (KV heads, then weight bits, then cache bits), fewest GPUs,
     smallest tensor parallel, largest batch, and at last the GPU's name and the catalogue's order
@@ -33,14 +33,15 @@ def preferences(
         yield "first", _weighted(program, first)
     if any(changes):
         yield "least change", _weighted(program, changes)
-    several = len(program.groups) > 1
-    if several or program.groups[0].unit_replicas > 1:
+    if len(program.groups) > 1 or program.groups[0].unit_replicas > 1:
         yield "fewest GPUs", [(g.replicas, g.tensor_parallel) for g in program.groups]
-    if several:
+    if len(program.groups) > 1:
         yield "smallest tensor parallel", _weighted(program, sizes)
     yield "largest batch", [(program.batch, -1)]
     if any(names):
         yield "name", _weighted(program, names)
+    if any(last):
+        yield "last", _weighted(program, last)
 
 
 def _weighted(program: Program, weights: Sequence[int]) -> list[tuple[pulp.LpVariable, float]]:

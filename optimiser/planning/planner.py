@@ -142,13 +142,18 @@ def plan(
 
 
 def settle_ties(
-    space: Space, cost_nano_usd: int, run: Run, first: Sequence[int] = ()
+    space: Space,
+    cost_nano_usd: int,
+    run: Run,
+    first: Sequence[int] = (),
+    last: Sequence[int] = (),
 ) -> Found | None:
     """The preferred one of the designs that cost the least; None where time ran out.
 
-    Each preference runs to a design that the engine agrees with before the next begins; `first` is
-    one more, a weight for each configuration. Configurations whose largest batch cannot reach the
-    settled cost are dominated and dropped; `Found.chosen` counts in the space that was given.
+    Each preference runs to a design that the engine agrees with before the next begins; `first` and
+    `last` are more of them, a weight for each configuration. Configurations whose largest batch
+    cannot reach the settled cost are dominated and dropped; `Found.chosen` counts in the space that
+    was given. Raises SolverError where the solver finds none at a cost that it proved.
     """
     cheapest = space.cost_nano_usd(space.fewest_replicas(space.largest_batch))
     able = (space.largest_batch > 0) & (cheapest <= cost_nano_usd)
@@ -156,9 +161,12 @@ def settle_ties(
     program = build(space.only(kept))
     settle(program, cost_nano_usd)
     found: Found | None = None
-    for name, terms in preferences(program, [first[int(i)] for i in kept] if first else []):
+    weights = ([given[int(i)] for i in kept] if given else [] for given in (first, last))
+    for name, terms in preferences(program, *weights):
         program.minimise(terms)
         found = search(program, run)
+        if found.status is Status.INFEASIBLE:
+            raise SolverError("the solver loses the design that it proved: please report this case")
         if found.status is not Status.OPTIMAL:
             return None
         program.hold(name, terms, found.value)

@@ -288,8 +288,14 @@ def _cost_row(program: Program, name: str, most_nano_usd: int, quote: str = "") 
 
 
 def settle(program: Program, nano_usd_per_hour: int) -> None:
-    """Hold the cost to what the cost program proved least."""
-    _cost_row(program, "settled_cost", nano_usd_per_hour)
+    """Hold the cost to what the cost program proved least.
+
+    One group alone is paid for, so the cost is a number of its units: rows of ones, which no
+    solver's floating point can misread, where nano-dollars are beyond the tolerance of some.
+    """
+    for group in program.groups:
+        most = nano_usd_per_hour // group.unit_nano_usd
+        program.row(f"settled_cost_{group.label}", [(group.units, 1)], pulp.LpConstraintLE, most)
 
 
 def _first_cuts(program: Program) -> None:

@@ -46,14 +46,14 @@ def best_sets(
 ) -> list[Row]:
     """The cheapest sets of at most (or exactly) `depth` levers, best first.
 
-    At equal cost fewer levers win, then the order of designs. Each is planned again as a plain
-    case, so a row equals what `optimise` says of the changed case.
+    At equal cost fewer levers win, then the order of designs, then that of the levers. Each is
+    planned again as a plain case, so a row equals what `optimise` says of the changed case.
     """
     pulled, space = _choices(planned, levers, depth, exactly)
     rows: list[Row] = []
     kept = np.arange(len(pulled))
     while len(kept) and len(rows) < most_rows:
-        chosen = _cheapest(space.only(kept), [len(pulled[i]) for i in kept], solver_name)
+        chosen = _cheapest(space.only(kept), [pulled[i] for i in kept], solver_name)
         if chosen is None:
             break
         best = pulled[kept[chosen]]
@@ -75,13 +75,17 @@ def _row(planned: Planned, levers: tuple[Lever, ...], solver_name: str) -> Row:
     return row(name, planned.case, set_changes(planned, levers), planned, solver_name)
 
 
-def _cheapest(space: Space, n_levers: list[int], solver_name: str) -> int | None:
+def _cheapest(space: Space, sets: list[tuple[Lever, ...]], solver_name: str) -> int | None:
     """Index of the configuration of the cheapest design, fewest levers first at equal cost."""
+    n_levers = [len(levers) for levers in sets]
+    names = [tuple(lever.name for lever in levers) for levers in sets]
+    place = {name: i for i, name in enumerate(dict.fromkeys(names))}
     run = Run(solver(solver_name))
     found = search(build(space), run)
     if found.status is not Status.OPTIMAL:
         return None
-    ranked = settle_ties(space, found.cost_nano_usd, run, first=n_levers)
+    places = [place[name] for name in names]
+    ranked = settle_ties(space, found.cost_nano_usd, run, first=n_levers, last=places)
     return (ranked or found).chosen
 
 
@@ -92,7 +96,10 @@ def _choices(
     pulled: list[tuple[Lever, ...]] = []
     spaces: list[Space] = []
     for segment in _segments(planned, levers, depth):
-        space = configurations(segment.case)
+        try:
+            space = configurations(segment.case)
+        except CaseError:
+            continue  # no legal size: no instance of that GPU holds a replica, say
         sets = [_pulled(segment, c, planned, levers) for c in space.configurations]
         fits = [
             i

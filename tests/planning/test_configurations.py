@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from optimiser import Case, Infeasible, Planned, plan
+from optimiser.catalogue.llm import Llm, Stored
 from optimiser.errors import CaseError
-from optimiser.planning.configurations import configurations, why_illegal
+from optimiser.planning.configurations import configurations
+from optimiser.planning.legal import why_illegal
 from tests.strategies import case_of
 
 HAIR = 0.9e-9
@@ -190,8 +192,17 @@ def test_limits(limits: dict[str, object], design: tuple[int, int] | None) -> No
 def test_how_heads_may_be_split(
     attention_heads: int, kv_heads: int, size: int, legal: bool
 ) -> None:
-    reason = why_illegal(attention_heads, kv_heads, size)
+    llm = Llm(
+        name="m",
+        params=1e9,
+        layers=1,
+        attention_heads=attention_heads,
+        kv_heads=kv_heads,
+        head_dim=8,
+    )
+    reason = why_illegal(llm, "fp16", kv_heads, size, 64)
     assert (reason is None) == legal
+    assert why_illegal(llm, "fp16", kv_heads, size, size - 1) is not None
     if reason:
         assert str(size) in reason
 
@@ -200,9 +211,9 @@ def test_illegal_combinations_are_left_out_with_a_reason() -> None:
     space = configurations(round_case(**{"levers.tensor_parallel": [1, 2, 3, 8]}))
     assert [c.tensor_parallel for c in space.configurations] == [1, 2, 8]
     ((what, why),) = space.excluded
-    assert "tensor_parallel 3" in what
+    assert what == "tensor parallel 3 on round"
     assert "does not divide 8" in why
-    assert space.price_nano_usd.tolist() == [3 * 10**9, 6 * 10**9, 24 * 10**9]
+    assert space.unit_nano_usd.tolist() == [3 * 10**9, 6 * 10**9, 24 * 10**9]
     outcome = plan(round_case(**{"levers.tensor_parallel": [1, 3]}))
     assert isinstance(outcome, Planned)
     assert len(outcome.excluded) == 1
@@ -268,5 +279,34 @@ def test_only_some_configurations() -> None:
     space = configurations(round_case(**{"levers.tensor_parallel": [1, 2, 4]}))
     some = space.only(np.array([2, 0]))
     assert [c.tensor_parallel for c in some.configurations] == [4, 1]
-    assert some.price_nano_usd.tolist() == [12 * 10**9, 3 * 10**9]
+    assert some.unit_gpus.tolist() == [4, 1]
+    assert some.unit_nano_usd.tolist() == [12 * 10**9, 3 * 10**9]
     assert some.largest_batch.tolist() == space.largest_batch[[2, 0]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("width", "block", "size", "legal"),
+    [
+        (768, 128, 2, True),  # 384 = 3 x 128
+        (640, 128, 2, False),  # 320 = 2.5 x 128
+        (640, 128, 1, True),
+        (640, 64, 2, True),  # the checkpoint's own blocks: 5 x 64
+        (640, 64, 4, False),  # 160 = 2.5 x 64
+        (768, 256, 2, False),  # 1.5 x 256
+    ],
+)
+def test_a_checkpoints_own_blocks_stay_whole(
+    width: int, block: int, size: int, legal: bool
+) -> None:
+    llm = Llm(
+        name="m",
+        params=1e9,
+        layers=1,
+        attention_heads=8,
+        kv_heads=8,
+        head_dim=8,
+        ffn_size=width,
+        stored=Stored(format="fp8-block", params=10**8, block=block),
+    )
+    assert (why_illegal(llm, "fp8-block", 8, size, 8) is None) == legal
+    assert why_illegal(llm, "fp8", 8, size, 8) is None

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import pulp
 import pytest
@@ -30,7 +31,7 @@ from optimiser.planning.solvers.base import (
 from optimiser.planning.solvers.milp import solve_scaled
 from optimiser.planning.verify import Verdict
 from tests import oracle
-from tests.strategies import case_of, draw_case
+from tests.strategies import case_of, draw_case, draw_real_case, fewer_gpus
 
 SOLVERS = ("cp-sat", "highs", "cbc")
 
@@ -340,7 +341,7 @@ def test_cbc_stopped_again_and_again_never_claims_infeasibility() -> None:
 
 @cache
 def large_case() -> Case:
-    """2,400 and more configurations of four GPUs."""
+    """2,520 configurations: 7 GPUs, 5 weight and 3 cache formats, 6 head counts, 4 sizes."""
     gpus = [
         {
             "name": f"gpu-{i}",
@@ -356,6 +357,8 @@ def large_case() -> Case:
                 (24.0, 600.0, 125.0, 0.613),
                 (141.0, 4800.0, 989.0, 3.791),
                 (96.0, 1597.0, 503.0, 1.607),
+                (64.0, 1230.0, 181.0, 1.409),
+                (192.0, 5300.0, 1307.0, 5.107),
             ]
         )
     ]
@@ -382,7 +385,7 @@ def large_case() -> Case:
                 "weights": ["fp16", "fp8", "int8", "int4", "fp32"],
                 "kv_cache": ["fp16", "fp8", "int8"],
                 "kv_heads": [32, 16, 8, 4, 2, 1],
-                "tensor_parallel": [1, 2, 4, 8, 16, 32],
+                "tensor_parallel": [1, 2, 4, 8],
                 "batch": {"most": 512},
             },
         }
@@ -404,7 +407,8 @@ def large_optimum() -> float:
                 low = middle
             else:
                 high = middle - 1
-        costs.append(oracle.fewest_replicas(case, choice, low) * oracle.nano_price(case, choice))
+        (lot,) = oracle.lots(case, choice.gpu, choice.tensor_parallel)
+        costs.append(oracle.fewest_replicas(case, choice, low) * lot.nano_usd)
     return min(costs) / 1e9
 
 
@@ -623,12 +627,17 @@ def test_cross_check_finds_a_disagreement(monkeypatch: pytest.MonkeyPatch) -> No
     honest = solver("highs")
 
     def prefers_another(problem: pulp.LpProblem, limits: Limits) -> Solution:
-        """Always maximises the largest index of `use` among the cheapest: another order."""
-        if len(problem.objective) and next(iter(problem.objective)).name.startswith("use"):
-            last = [v for v in problem.variables() if v.name.startswith("use")]
-            reverse = [(v, -int(v.name.split("_")[1])) for v in last]
-            problem.setObjective(pulp.LpAffineExpression([t for t in reverse if t[1]]))
-        return honest(problem, limits)
+        """Maximises the index of `use` in place of any order among them."""
+        asked = problem.objective
+        if not (len(asked) and next(iter(asked)).name.startswith("use")):
+            return honest(problem, limits)
+        uses = [v for v in problem.variables() if v.name.startswith("use")]
+        reverse = [(v, -int(v.name.split("_")[1])) for v in uses]
+        problem.setObjective(pulp.LpAffineExpression([t for t in reverse if t[1]]))
+        found = honest(problem, limits)
+        problem.setObjective(asked)
+        value = sum(weight * found.values[v.name] for v, weight in asked.items())
+        return Solution(found.status, found.values, value, value)
 
     _solvers(monkeypatch, prefers_another)
     with pytest.raises(VerificationError, match="highs found") as caught:
@@ -693,6 +702,34 @@ def test_rounds_are_counted_and_the_deadline_is_kept() -> None:
     late = Run(solve, deadline=time.perf_counter() - 1)
     assert search(build(configurations(draw_case(0))), late).status is Status.UNDECIDED
     assert late.rounds == 0
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_costs_beyond_a_solvers_tolerance_do_not_lose_the_design(name: str) -> None:
+    """Nano-dollar prices without a common factor: CBC called the settled program infeasible."""
+    case = fewer_gpus(Random(0), draw_real_case(177, twisted=False))
+    best = oracle.cheapest(case)
+    outcome = plan(case, solver_name=name)
+    assert best is not None
+    assert isinstance(outcome, Planned)
+    assert outcome.notes == ()
+    assert outcome.design.configuration.label == (
+        f"{best.choice.weights} weights, {best.choice.kv_cache} cache, {best.choice.kv_heads} "
+        f"KV heads, {best.choice.gpu.name} x {best.choice.tensor_parallel}"
+    )
+
+
+def test_a_design_that_is_lost_while_ranking_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def loses(truth: Solution, problem: pulp.LpProblem) -> Solution:
+        calls.append(problem)
+        lost = Solution(Status.INFEASIBLE, {}, None, None)
+        return truth if problem is calls[0] else lost
+
+    lying(monkeypatch, loses)
+    with pytest.raises(SolverError, match="loses the design"):
+        plan(chat_7b(name="chat-7b-open"))
 
 
 def test_infeasible_outcome_of_each_solver() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from optimiser import Case
 from optimiser.planning.design import Configuration, Design
+from optimiser.planning.rental import rentals
 from optimiser.planning.verify import Check, Verdict, verify
 from optimiser.units import TOLERANCE
 from tests.strategies import case_of
@@ -66,7 +67,8 @@ def judged(
     tensor_parallel: int = 1,
 ) -> Verdict:
     gpu = case.hardware.gpus[0]
-    chosen = Configuration(weights, kv_cache, kv_heads, gpu, tensor_parallel)
+    (rental,) = rentals(case, gpu)
+    chosen = Configuration(weights, kv_cache, kv_heads, gpu, tensor_parallel, rental)
     return verify(case, Design(chosen, batch, replicas))
 
 
