@@ -147,7 +147,7 @@ def _product(planned: Planned, shares: Shares) -> Iterator[Lever]:
     yield Lever(f"TTFT target {ttft:g} s", "target", "ttft", {"brief.ttft_target_s": ttft})
     yield Lever(f"TPOT target {tpot:g} ms", "target", "tpot", {"brief.tpot_target_ms": tpot})
     better = min(1.0, assumed.efficiency * (1 + shares.efficiency_gain_frac))
-    if better > assumed.efficiency:
+    if better > assumed.efficiency and assumed.latency == "ideal":
         change = {"assumptions.efficiency": better}
         yield Lever(f"efficiency {better:.0%}".replace("%", " %"), "efficiency", "eff", change)
 

@@ -8,6 +8,7 @@ from optimiser.case import Case
 from optimiser.errors import CaseError
 from optimiser.planning.cheapest import Identity
 from optimiser.planning.design import Design
+from optimiser.planning.margin import slo_margin
 from optimiser.planning.planner import Planned
 from optimiser.studies.known import PRICE, Known, identity_of
 from optimiser.studies.lattice import lattice
@@ -64,19 +65,21 @@ def _inputs(case: Case, design: Design) -> Iterator[_Input]:
     """Traffic, lengths, targets, the price of the GPU in use, efficiency, headroom, memory."""
     itemised = case.assumptions.memory == "itemised"
     memory = "memory_utilization" if itemised else "memory_reserve"
+    pace = "efficiency" if case.assumptions.latency == "ideal" else "slo_margin"
     fields = [
         f"brief.{case.brief.traffic_field}",
         "brief.prompt_tokens",
         "brief.answer_tokens",
         "brief.ttft_target_s",
         "brief.tpot_target_ms",
-        "assumptions.efficiency",
+        f"assumptions.{pace}",
         "assumptions.headroom",
         f"assumptions.{memory}",
     ]
     for field in fields:
         section, name = field.split(".")
-        value = getattr(getattr(case, section), name)
+        stated = getattr(getattr(case, section), name)
+        value = slo_margin(case) if name == "slo_margin" else stated
         if value is not None:
             yield _Input(field, value, isinstance(value, int), _setting(field))
     gpu = design.configuration.gpu.name

@@ -3,19 +3,28 @@
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from click.testing import CliRunner, Result
-
-from optimiser.cli.main import cli
+from tests.cli.running import optimise
 
 COMMAND = [sys.executable, "-m", "optimiser", "batch"]
 
 
-def invoke(*arguments: object) -> Result:
-    """`optimise batch` in this process, one worker: a fault of the test is a traceback."""
-    words = [str(argument) for argument in arguments]
-    return CliRunner().invoke(cli, ["batch", *words, "--jobs", "1"], catch_exceptions=False)
+@dataclass(frozen=True)
+class Done:
+    """What a run left behind."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def invoke(*arguments: object) -> Done:
+    """`optimise batch` in this process, one worker."""
+    ran = optimise("batch", *arguments, "--jobs", "1")
+    assert "internal error" not in ran.err, ran.err
+    return Done(ran.code, ran.out, ran.err)
 
 
 def run(*arguments: object, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:

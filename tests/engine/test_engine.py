@@ -347,7 +347,7 @@ def test_bounds_and_needs_of_a_configuration() -> None:
     # arithmetic: 16e9 b / 80e12 = 0.2 ms a sequence, so 200
     assert space.batch_by_tpot[index] == 200
     # 16e9 x 1000 / 80e12 = 200 ms, under half a second
-    assert space.within_ttft[index]
+    assert space.batch_by_ttft[index] == space.case.levers.batch.most
     assert space.largest_batch[index] == 200
     # step(200) = 40 ms: 500 x 40 ms / 200 + 200 ms = 0.3 s; 4 x 1.5 x 0.3 = 1.8: 2 replicas
     cost = request_replica_s(row, lengths_of(hand_case()), np.array([200]))

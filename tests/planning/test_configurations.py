@@ -91,7 +91,8 @@ def test_tpot_boundary(beyond: float, batch: int) -> None:
 @pytest.mark.parametrize(("beyond", "within"), [(0.0, True), (HAIR, True), (TOO_MUCH, False)])
 def test_ttft_boundary(beyond: float, within: bool) -> None:
     case = round_case(**{"brief.ttft_target_s": 0.2 * (1 - beyond)})
-    assert configurations(case).within_ttft.tolist() == [within]
+    most = case.levers.batch.most
+    assert configurations(case).batch_by_ttft.tolist() == [most if within else 0]
     assert configurations(case).largest_batch.tolist() == [120 if within else 0]
     assert design_of(case) == ((120, 2) if within else None)
 
@@ -272,7 +273,7 @@ def test_relaxed_drops_one_requirement_at_a_time() -> None:
     idle = space.relaxed(frozenset({"brief.requests_per_s"}))
     assert idle.needs == ()
     assert idle.fewest_replicas(np.array([1])).tolist() == [1]
-    assert space.relaxed(frozenset()).within_ttft.tolist() == [False]
+    assert space.relaxed(frozenset()).batch_by_ttft.tolist() == [0]
 
 
 def test_only_some_configurations() -> None:
