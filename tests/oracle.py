@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from optimiser.case import Case
 from optimiser.catalogue.gpu import Gpu
+from optimiser.planning.deployment import constants, deployment
+from optimiser.planning.latency_scalar import Latency
 
 SLACK = 1e-9
 NOTHING: frozenset[str] = frozenset()
@@ -267,7 +269,36 @@ def step_s(case: Case, choice: Choice, batch: int) -> float:
     return max(work / peak_flops(case, choice), read / bandwidth(case, choice))
 
 
+def measured(case: Case, choice: Choice) -> Latency | None:
+    """The latency model's scalar twin, where the case asks for it; tests hold it to the engine."""
+    if case.assumptions.latency == "ideal":
+        return None
+    return Latency(deployment(case, choice), constants(case, choice.gpu))  # type: ignore[arg-type]
+
+
+def tpot_s(case: Case, choice: Choice, batch: int) -> float:
+    twin = measured(case, choice)
+    return twin.tpot_s(batch) if twin else step_s(case, choice, batch)
+
+
+def ttft_s(case: Case, choice: Choice, batch: int) -> float:
+    twin = measured(case, choice)
+    return twin.ttft_s(batch) if twin else prefill_s(case, choice)
+
+
+def planned_at(case: Case) -> float:
+    """Share of the targets: the case's own, else all of them by the roofline."""
+    own = case.assumptions.slo_margin
+    if own is None:
+        assert case.assumptions.latency == "ideal", "a measured draw states its margin"
+        return 1.0
+    return own
+
+
 def request_replica_s(case: Case, choice: Choice, batch: int) -> float:
+    twin = measured(case, choice)
+    if twin:
+        return twin.request_replica_s(batch)
     decode = case.brief.answer_tokens * step_s(case, choice, batch) / batch
     return decode + prefill_s(case, choice)
 
@@ -312,11 +343,12 @@ def runs(case: Case, choice: Choice, batch: int, without: frozenset[str] = NOTHI
         if used > usable_bytes(case, choice) * (1 + SLACK):
             return False
     if "brief.tpot_target_ms" not in without:
-        limit_s = brief.tpot_target_ms / 1000
-        if step_s(case, choice, batch) > limit_s * (1 + SLACK):
+        limit_s = brief.tpot_target_ms / 1000 * planned_at(case)
+        if tpot_s(case, choice, batch) > limit_s * (1 + SLACK):
             return False
     if "brief.ttft_target_s" not in without:
-        return prefill_s(case, choice) <= brief.ttft_target_s * (1 + SLACK)
+        limit_s = brief.ttft_target_s * planned_at(case)
+        return ttft_s(case, choice, batch) <= limit_s * (1 + SLACK)
     return True
 
 

@@ -266,6 +266,7 @@ def draw_model(random: Random, kind: str) -> dict[str, object]:
         "active_params": float(dense),
         "embedding_params": embedding,
         "head_params": head,
+        "attention_params": attention,
         "hidden_size": hidden,
         "ffn_size": ffn,
         "vocab_size": vocab,
@@ -389,6 +390,29 @@ def draw_real_case(seed: int, twisted: bool = True) -> Case:
     if not twisted:
         return case
     return TWISTS[(seed + seed // len(KINDS)) % len(TWISTS)](random, case)
+
+
+def draw_measured_case(seed: int) -> Case:
+    """A real model timed as measured servers are, on GPUs that stand for measured ones."""
+    random = Random(90_000 + seed)
+    while True:
+        data, known = draw_real_data(random, KINDS[seed % len(KINDS)])
+        assumed: dict[str, object] = data["assumptions"]  # type: ignore[assignment]
+        assumed.pop("efficiency", None)
+        assumed |= {"latency": "measured", "slo_margin": random.choice((0.7, 0.83, 1.0))}
+        assumed["serving_engine"] = random.choice(("vllm", "sglang", "tensorrt-llm"))
+        for gpu in data["hardware"]["gpus"]:  # type: ignore[index]
+            gpu["latency_like"] = random.choice(("h100-sxm", "h200", "b200", "a100-sxm-80gb", "l4"))
+            gpu["link_gb_per_s"] = random.choice((32.0, 64.0, 450.0))
+        brief: dict[str, object] = data["brief"]  # type: ignore[assignment]
+        brief["ttft_target_s"] = log_uniform(random, 0.1, 5.0)
+        brief["tpot_target_ms"] = log_uniform(random, 10.0, 200.0)
+        try:
+            case = case_of(data, known)
+        except CaseError:
+            continue  # no offer that is admitted
+        if next(oracle.choices(case), None) is not None:
+            return case
 
 
 def too_slow_a_target(random: Random, case: Case) -> Case:

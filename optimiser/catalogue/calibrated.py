@@ -28,6 +28,7 @@ class Calibrated:
     """Multiplicative standard deviation of each of the GPU's own constants."""
 
 
+@lru_cache(maxsize=512)
 def calibrated(folder: Path, gpu: str, engine: str) -> Calibrated:
     """The constants of a GPU under an engine. Raises CatalogueError where either is unknown."""
     shared, entry, as_of = _read(folder / "engines.yaml"), *_gpu(folder, gpu)

@@ -21,7 +21,8 @@ LINK_GB_PER_S = 32.0
 def deployment(case: Case, chosen: Configuration) -> Deployment:
     """One replica of a configuration under a case's traffic: facts only."""
     gpu, llm = chosen.gpu, case.model
-    parts = _parts(llm, WEIGHT_FORMATS[chosen.weights], gpu)
+    known = set(gpu.tflops) & set(provenance(case, gpu).constants.flop_frac)
+    parts = _parts(llm, WEIGHT_FORMATS[chosen.weights], known)
     rates = {key: flops_of_tflops(rate) for key, rate in gpu.tflops.items()}
     rates.setdefault("fp16", rates.get("bf16", 0.0))
     return Deployment(
@@ -68,9 +69,13 @@ def is_estimated(case: Case, gpu: Gpu) -> bool:
     return case.assumptions.latency == "measured" and provenance(case, gpu).estimated
 
 
-def _parts(llm: Llm, fmt: Format, gpu: Gpu) -> dict[str, PartFormat]:
-    """The format of each part of the weights: what stays in 16 bits stays so."""
-    compute = fmt.computes_in if fmt.computes_in in gpu.tflops else "fp16"
+def _parts(llm: Llm, fmt: Format, rates: set[str]) -> dict[str, PartFormat]:
+    """The format of each part of the weights: what stays in 16 bits stays so.
+
+    Where the GPU has no rate for the format, or nothing says what it achieves of it, it computes
+    in 16 bits.
+    """
+    compute = fmt.computes_in if fmt.computes_in in rates else "fp16"
     part = PartFormat(fmt.bytes_per_number, compute)
     experts_alone = fmt.name == "mxfp4" and llm.experts is not None
     dense = SIXTEEN_BITS if experts_alone else part

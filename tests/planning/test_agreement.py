@@ -5,11 +5,12 @@ import pytest
 from optimiser import Case, Infeasible, Planned, plan
 from optimiser.units import usd
 from tests import oracle
-from tests.strategies import KINDS, TWISTS, draw_case, draw_real_case
+from tests.strategies import KINDS, TWISTS, draw_case, draw_measured_case, draw_real_case
 
 SOLVERS = ("cp-sat", "highs", "cbc")
 CHUNK = 10
 CHUNKS = 18
+MEASURED_CHUNKS = 30
 REPEATED = 30
 
 
@@ -74,8 +75,16 @@ def test_they_agree_on_real_models_and_whole_instances(chunk: int) -> None:
     assert sum(planned_ones) >= 3
 
 
+@pytest.mark.parametrize("chunk", range(MEASURED_CHUNKS))
+def test_they_agree_on_measured_latencies(chunk: int) -> None:
+    seeds = range(chunk * CHUNK, (chunk + 1) * CHUNK)
+    planned_ones = [agree(draw_measured_case(seed), f"measured seed {seed}") for seed in seeds]
+    assert sum(planned_ones) >= 3
+
+
 def test_enough_cases_are_drawn_and_every_boundary_among_them() -> None:
     assert 2 * CHUNK * CHUNKS >= 300
+    assert CHUNK * MEASURED_CHUNKS >= 300
     assert len(TWISTS) <= CHUNK * CHUNKS // 10  # each twist at least ten times, of both sorts
     assert len(KINDS) <= CHUNK * CHUNKS // 20  # each kind of model at least twenty times
     cases = [draw_real_case(seed) for seed in range(CHUNK * CHUNKS)]
