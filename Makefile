@@ -19,6 +19,7 @@ lint: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python bench/bench.py
+	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/bench_batch.py
 
 validate: $(VENV)/.installed
