@@ -1,5 +1,8 @@
 """The bound side: ever less relaxed programs over clusters of pools, until one is exact."""
 
+import time
+from collections.abc import Callable
+
 import numpy as np
 
 from optimiser.engine.replicas import Floats, Ints
@@ -7,10 +10,16 @@ from optimiser.planning.fleet.cluster import Clusters, cluster
 from optimiser.planning.fleet.race import Race
 from optimiser.planning.fleet.rows import Columns, table
 from optimiser.planning.fleet.sift import Sifted
-from optimiser.planning.fleet.solve_rows import Ear, run_whole
+from optimiser.planning.fleet.solve_rows import Ear, Solved, run_whole
 
 FIRST_CAP_FRAC = 0.06
 """Pools that would cost more than this beyond the bound wait until the bound gets there."""
+
+
+RESTART_S = 4.0
+"""Youngest a program may be to go on with the fleet that it was built to beat, once a much cheaper
+one is found: with fewer pools and a lower cost to beat, a new one is done sooner."""
+RESTART_FRAC = 0.7
 
 
 def prove(race: Race, sifted: Sifted) -> None:
@@ -30,7 +39,8 @@ def prove(race: Race, sifted: Sifted) -> None:
         part = race.fleet.of(kept)
         joined = cluster(part, sifted, sifted.extra_usd[kept])
         _refine(race, joined, kept, valid_to)
-        cap_frac *= 2
+        if race.lower_usd >= valid_to - 1e-9:
+            cap_frac *= 2
 
 
 def _refine(race: Race, joined: Clusters, kept: Ints, valid_to: float) -> None:
@@ -38,35 +48,53 @@ def _refine(race: Race, joined: Clusters, kept: Ints, valid_to: float) -> None:
     target: float | None = None
     while not race.over and race.lower_usd < valid_to - 1e-9:
         rows, columns = table(joined.fleet, totals=True)
+        rows.serve_all(columns)
+        beaten = race.upper_usd
+        if np.isfinite(beaten):
+            rows.cost_at_most(columns, race.to_beat_usd)
+        up_to = min(valid_to, beaten)
         solved = run_whole(
             rows,
             columns.whole,
-            _ear(race, joined, columns, kept, valid_to),
+            _ear(race, joined, columns, kept, up_to, _restart(race)),
             seconds=race.left_s,
             target=target,
             presolve=False,
         )
-        race.prove(min(solved.bound, valid_to))
-        if race.over or not len(solved.values):
+        if solved.status == "infeasible" and not np.isfinite(up_to):
+            race.is_infeasible = True
             return
-        is_short = bool((solved.values[columns.short] > 1e-6).any())
-        if is_short and solved.status == "optimal":
-            if valid_to == np.inf:
-                race.is_infeasible = True
-            race.prove(min(solved.bound, valid_to))
+        race.prove(min(solved.bound, up_to))
+        is_open = solved.status == "stopped" and not _reached(solved, target)
+        if race.over or not len(solved.values) or is_open:
             return
-        n_pools, n_classes = len(joined.members), joined.fleet.n_classes
         replicas = solved.values[columns.replicas]
         used = np.flatnonzero(replicas > 0.5)
         if all(len(joined.members[k]) == 1 for k in used):
             _offer(race, joined, replicas, kept)
-            if target is None or solved.status == "optimal":
+            if solved.status == "optimal":
                 return
             target = None
             continue
-        shares = columns.shares(solved.values, n_pools, n_classes)
+        shares = columns.shares(solved.values, len(joined.members), joined.fleet.n_classes)
         joined = joined.split(used, shares, replicas)
         target = race.lower_usd + race.step_usd / 20
+
+
+def _reached(solved: Solved, target: float | None) -> bool:
+    return target is not None and solved.objective <= target
+
+
+def _restart(race: Race) -> Callable[[], bool]:
+    """Whether a program built now had better be built anew."""
+    built, gap = time.perf_counter(), race.upper_usd - race.lower_usd
+
+    def asked() -> bool:
+        if time.perf_counter() - built > RESTART_S:
+            return False
+        return race.upper_usd - race.lower_usd < RESTART_FRAC * gap
+
+    return asked
 
 
 def _offer(race: Race, joined: Clusters, replicas: Floats, kept: Ints) -> None:
@@ -76,10 +104,15 @@ def _offer(race: Race, joined: Clusters, replicas: Floats, kept: Ints) -> None:
     race.offer(whole)
 
 
-def _ear(race: Race, joined: Clusters, columns: Columns, kept: Ints, valid_to: float) -> Ear:
+def _ear(
+    race: Race,
+    joined: Clusters,
+    columns: Columns,
+    kept: Ints,
+    up_to: float,
+    restart: Callable[[], bool],
+) -> Ear:
     def heard(_: float, values: Floats) -> None:
-        if (values[columns.short] > 1e-6).any():
-            return
         replicas = values[columns.replicas]
         used = np.flatnonzero(replicas > 0.5)
         race.relax(kept[np.concatenate([joined.members[k] for k in used])])
@@ -87,7 +120,7 @@ def _ear(race: Race, joined: Clusters, columns: Columns, kept: Ints, valid_to: f
             _offer(race, joined, replicas, kept)
 
     return Ear(
-        bound=lambda bound: race.prove(min(bound, valid_to)),
+        bound=lambda bound: race.prove(min(bound, up_to)),
         values=heard,
-        stop=lambda: race.over or race.lower_usd >= valid_to,
+        stop=lambda: race.over or race.lower_usd >= up_to or restart(),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optimiser.engine.replicas import Floats, Ints
-from optimiser.planning.fleet.pools import Fleet, Pools
+from optimiser.planning.fleet.pools import Bools, Fleet, Pools
 from optimiser.planning.fleet.sift import Sifted
 
 TIGHT_USD = 1e-4
@@ -64,10 +64,10 @@ def clusters(fleet: Fleet, members: list[Ints]) -> Clusters:
     return Clusters(fleet, tuple(members), replace(fleet, pools=joined))
 
 
-def _merged(pools: Pools, part: Ints) -> tuple[Floats, np.ndarray]:
+def _merged(pools: Pools, part: Ints) -> tuple[Floats, Bools]:
     able = pools.able[part]
     need = np.where(able[:, None, :], pools.need[part], np.inf).min(axis=0)
-    return np.where(np.isfinite(need), need, 0.0), able.any(axis=0)
+    return np.where(np.isfinite(need), need, 0.0), np.asarray(able.any(axis=0))
 
 
 def cluster(fleet: Fleet, sifted: Sifted, extra_usd: Floats) -> Clusters:

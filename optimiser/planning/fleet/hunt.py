@@ -49,9 +49,7 @@ def _with_own(race: Race, pools: Ints) -> Ints:
     return np.unique(np.concatenate([pools, *own]))
 
 
-def within(
-    race: Race, pools: Ints, seconds: float, fixed: Ints | None = None
-) -> tuple[bool, bool]:
+def within(race: Race, pools: Ints, seconds: float, fixed: Ints | None = None) -> tuple[bool, bool]:
     """The cheapest fleet of some pools that beats the one at hand.
 
     `fixed`: pools that keep at least their replicas. Returns whether one was found, and whether
@@ -64,11 +62,9 @@ def within(
     if fixed is not None and race.replicas is not None:
         for i in np.flatnonzero(np.isin(pools, fixed)):
             rows.low[columns.replicas[i]] = float(race.replicas[pools[i]])
-    for column in columns.short:
-        rows.high[column] = 0.0
+    rows.serve_all(columns)
     if np.isfinite(race.upper_usd):
-        costs = [rows.cost[o] for o in columns.units]
-        rows.row(columns.units.tolist(), costs, 0.0, race.upper_usd - 0.9 * race.step_usd)
+        rows.cost_at_most(columns, race.to_beat_usd)
     found = False
 
     def heard(_: float, values: Floats) -> None:

@@ -66,6 +66,8 @@ class Fleet:
     """Most different pools."""
     spare: int = 0
     """Replicas that each open pool has beside those that its traffic needs."""
+    slices: int | None = None
+    """Equal parts of each class that are each served by one pool; None where any share may be."""
 
     @property
     def n_classes(self) -> int:
@@ -107,11 +109,11 @@ class Fleet:
         taken = np.bincount(
             self.pools.rental, self.pools.units * replicas, minlength=len(self.unit_nano_usd)
         )
-        return np.ceil(taken - 1e-9).astype(np.int64)
+        return np.asarray(np.ceil(taken - 1e-9).astype(np.int64))
 
     def within_limits(self, replicas: Ints) -> bool:
         """Whether stock and the number of pools allow so many replicas."""
         taken = self.stock_use @ self.units_rented(replicas)
         if (taken > self.stock_most * (1 + 1e-9)).any():
             return False
-        return self.most_pools is None or np.count_nonzero(replicas) <= self.most_pools
+        return self.most_pools is None or int(np.count_nonzero(replicas)) <= self.most_pools

@@ -51,7 +51,7 @@ def bound_of(pools: Pools, u: Floats, multipliers: Floats) -> Floats:
 
 
 def _best_step(left: Floats, taken: Floats, direction: Floats, m: Floats) -> Floats:
-    """The δ that minimises δ · Σ direction + Σ_w (left_w - δ · taken_w)⁺ with m + δ · direction ≥ 0.
+    """The δ, with m + δ · direction ≥ 0, at δ · Σ direction + Σ_w (left_w - δ · taken_w)⁺ least.
 
     Exact for each pool: the slope of this convex function rises by |taken_w| at left_w / taken_w.
     """

@@ -5,7 +5,7 @@ import numpy as np
 from optimiser.engine.replicas import Floats, Ints
 from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.fleet.rows import INFINITE, Table
-from optimiser.planning.fleet.solve_rows import continuous, run
+from optimiser.planning.fleet.solve_rows import continuous, run, run_whole
 
 SERVED = 1 - 1e-9
 """Least multiple of the demand that counts as all of it."""
@@ -14,43 +14,65 @@ SERVED = 1 - 1e-9
 def route(fleet: Fleet, replicas: Ints) -> tuple[float, Floats]:
     """The largest multiple of the demand that the replicas carry, and each pool's shares of it.
 
-    Shapes: the shares are (n_pools, n_classes), and sum to the multiple for every class.
+    Shapes: the shares are (n_pools, n_classes), and sum to the multiple for every class. Slices
+    that are routed whole are counted at the least load of the busiest pool.
     """
-    pools, n_classes = fleet.pools, fleet.n_classes
-    shares = np.zeros((len(pools), n_classes))
     opened = np.flatnonzero(replicas > fleet.spare)
-    table = Table()
-    scale = table.columns(np.array([-1.0]), 0.0, 1e6)
-    pairs = [(p, int(w)) for p in opened for w in np.flatnonzero(pools.able[p])]
-    served = table.columns(np.zeros(len(pairs)), 0.0, INFINITE)
-    of_class: list[list[int]] = [[] for _ in range(n_classes)]
-    of_pool: dict[int, list[tuple[int, int]]] = {int(p): [] for p in opened}
-    for column, (p, w) in zip(served.tolist(), pairs, strict=True):
-        of_class[w].append(column)
-        of_pool[int(p)].append((column, w))
-    for mine in of_class:
-        table.row([*mine, int(scale[0])], [*([1.0] * len(mine)), -1.0], 0.0, INFINITE)
-    for p, mine_of in of_pool.items():
-        columns = [column for column, _ in mine_of]
-        working = float(replicas[p] - fleet.spare)
-        for need in pools.need[p]:
-            table.row(columns, [float(need[w]) / working for _, w in mine_of], -INFINITE, 1.0)
-    if fleet.most_spot_frac is not None:
-        of_all = fleet.demand / fleet.demand.sum()
-        spot = [
-            (c, w)
-            for c, (p, w) in zip(served.tolist(), pairs, strict=True)
-            if fleet.spot[pools.rental[p]]
-        ]
-        index = [*(c for c, _ in spot), int(scale[0])]
-        value = [*(float(of_all[w]) for _, w in spot), -fleet.most_spot_frac]
-        table.row(index, value, -INFINITE, 0.0)
+    part = fleet.of(opened)
+    working = (replicas[opened] - fleet.spare).astype(float)
+    whole = fleet.slices is not None
+    found, shares = _whole(part, working) if whole else _split(part, working)
+    every = np.zeros((len(fleet.pools), fleet.n_classes))
+    every[opened] = shares
+    return found, every
+
+
+def _split(part: Fleet, working: Floats) -> tuple[float, Floats]:
+    """As much of all demand as possible, freely split."""
+    table, scale, served = _table(part, working, 1)
     highs = continuous(table)
     highs.setOptionValue("primal_feasibility_tolerance", 1e-10)
-    solved = run(highs)
-    for column, (p, w) in zip(served.tolist(), pairs, strict=True):
-        shares[p, w] = max(solved.values[column], 0.0)
-    return float(-solved.objective), shares
+    values = run(highs).values
+    shares = np.zeros((len(part.pools), part.n_classes))
+    shares[np.nonzero(part.pools.able)] = np.maximum(values[served], 0.0)
+    return float(values[scale]), shares
+
+
+def _whole(part: Fleet, working: Floats) -> tuple[float, Floats]:
+    """All demand in whole slices, with the busiest pool as idle as possible up to all it has."""
+    slices = part.slices or 1
+    table, scale, served = _table(part, working, slices)
+    # all of the demand, and no more than all of it: only whether it fits is asked
+    table.low[scale] = table.high[scale] = 1.0
+    solved = run_whole(table, served, seconds=60.0)
+    shares = np.zeros((len(part.pools), part.n_classes))
+    if solved.status == "infeasible" or not len(solved.values):
+        return 0.0, shares
+    shares[np.nonzero(part.pools.able)] = np.round(solved.values[served]) / slices
+    loads = np.einsum("prw,pw->pr", part.pools.need, shares).max(axis=1) / working
+    return 1.0 / max(1.0, float(loads.max(initial=0.0))), shares
+
+
+def _table(part: Fleet, working: Floats, slices: int) -> tuple[Table, int, Ints]:
+    pools, table = part.pools, Table()
+    scale = int(table.columns(np.array([-1.0]), 0.0, 1e6)[0])
+    pair_pool, pair_class = np.nonzero(pools.able)
+    served = table.columns(np.zeros(len(pair_pool)), 0.0, INFINITE)
+    for w in range(part.n_classes):
+        mine = served[pair_class == w].tolist()
+        table.row([*mine, scale], [*([1.0 / slices] * len(mine)), -1.0], 0.0, INFINITE)
+    for p in range(len(pools)):
+        at = pair_pool == p
+        for need in pools.need[p][:, pair_class[at]]:
+            value = (need / (working[p] * slices)).tolist()
+            table.row(served[at].tolist(), value, -INFINITE, 1.0)
+    if part.most_spot_frac is not None:
+        at = part.spot[pools.rental[pair_pool]]
+        of_all = part.demand / part.demand.sum() / slices
+        index = [*served[at].tolist(), scale]
+        value = [*of_all[pair_class[at]].tolist(), -part.most_spot_frac]
+        table.row(index, value, -INFINITE, 0.0)
+    return table, scale, served
 
 
 def serves(fleet: Fleet, replicas: Ints) -> bool:

@@ -8,17 +8,17 @@
     rented_o   Σ_p units_p · n_p ≤ m_o           equal where every replica takes whole units
     stock_l    Σ_o use_lo · m_o ≤ most_l
     total_c    Σ_p n_p = N_c                     a whole number to branch on
+
+Where classes are routed in whole slices, s counts slices and its coefficients are per slice.
 """
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import highspy
 import numpy as np
 
 from optimiser.engine.replicas import Floats, Ints
-from optimiser.planning.fleet.pools import Bools, Fleet
+from optimiser.planning.fleet.pools import Fleet
 from optimiser.units import usd
 
 INFINITE = highspy.kHighsInf
@@ -38,6 +38,8 @@ class Table:
     starts: list[int] = field(default_factory=lambda: [0])
     index: list[int] = field(default_factory=list)
     value: list[float] = field(default_factory=list)
+    labels: list[tuple[str, int, int]] = field(default_factory=list)
+    """What each row is: its kind, and the pool, class, rental or stock that it is of."""
 
     def columns(self, cost: Floats, low: float, high: float) -> Ints:
         """Add columns; their indices."""
@@ -47,8 +49,16 @@ class Table:
         self.high.extend([high] * count)
         return np.arange(first, first + count)
 
-    def row(self, index: list[int], value: list[float], low: float, high: float) -> int:
+    def row(
+        self,
+        index: list[int],
+        value: list[float],
+        low: float,
+        high: float,
+        label: tuple[str, int, int] = ("row", -1, -1),
+    ) -> int:
         """Add a row; its index."""
+        self.labels.append(label)
         self.index.extend(index)
         self.value.extend(value)
         self.starts.append(len(self.index))
@@ -70,6 +80,16 @@ class Table:
         matrix.value_ = np.array(self.value)
         return lp
 
+    def serve_all(self, columns: "Columns") -> None:
+        """Leave no demand unserved: where some must be, the rows have no solution."""
+        for column in columns.short:
+            self.high[column] = 0.0
+
+    def cost_at_most(self, columns: "Columns", most_usd: float) -> None:
+        """Admit only fleets that cost at most so much."""
+        costs = [self.cost[unit] for unit in columns.units]
+        self.row(columns.units.tolist(), costs, 0.0, most_usd)
+
 
 @dataclass(slots=True)
 class Columns:
@@ -84,6 +104,7 @@ class Columns:
     """One for each pair of a pool and a class that may use it."""
     pair_pool: Ints
     pair_class: Ints
+    slices: int
     whole: Ints
     """All columns that must be whole."""
     demand_rows: Ints
@@ -92,7 +113,7 @@ class Columns:
     def shares(self, values: Floats, n_pools: int, n_classes: int) -> Floats:
         """The shares of each class that each pool serves, shape (n_pools, n_classes)."""
         found = np.zeros((n_pools, n_classes))
-        found[self.pair_pool, self.pair_class] = values[self.served]
+        found[self.pair_pool, self.pair_class] = values[self.served] / self.slices
         return found
 
 
@@ -106,14 +127,16 @@ def table(fleet: Fleet, totals: bool, links: bool = True) -> tuple[Table, Column
     short = out.columns(np.full(n_classes, dear), 0, 1)
     opened = out.columns(np.zeros(n_pools if fleet.counts_pools else 0), 0, 1)
     pair_pool, pair_class = np.nonzero(pools.able)
+    slices = fleet.slices or 1
+    part = 1.0 / slices
     served = out.columns(np.zeros(len(pair_pool)), 0, INFINITE)
     spare = float(fleet.spare)
 
     demand_rows = []
     for w in range(n_classes):
         mine = served[pair_class == w].tolist()
-        ones = [1.0] * (len(mine) + 1)
-        demand_rows.append(out.row([*mine, int(short[w])], ones, 1.0, INFINITE))
+        index, value = [*mine, int(short[w])], [*([1.0] * len(mine)), float(slices)]
+        demand_rows.append(out.row(index, value, float(slices), INFINITE, ("demand", w, -1)))
     starts = np.searchsorted(pair_pool, np.arange(n_pools + 1))
     for p in range(n_pools):
         mine = served[starts[p] : starts[p + 1]]
@@ -121,28 +144,37 @@ def table(fleet: Fleet, totals: bool, links: bool = True) -> tuple[Table, Column
         has, has_value = [int(replicas[p])], [-1.0]
         if spare:
             has, has_value = [*has, int(opened[p])], [-1.0, spare]
-        for need in _undominated(pools.need[p][:, classes]):
-            out.row([*mine.tolist(), *has], [*need.tolist(), *has_value], -INFINITE, 0.0)
+        for r, need in _undominated(pools.need[p][:, classes]):
+            value = [*(part * need).tolist(), *has_value]
+            out.row([*mine.tolist(), *has], value, -INFINITE, 0.0, ("need", p, r))
         implied = pools.need[p][:, classes].max(axis=0) >= 1.0
-        for column, is_implied in zip(mine.tolist(), implied.tolist(), strict=True):
+        for column, w, is_implied in zip(
+            mine.tolist(), classes.tolist(), implied.tolist(), strict=True
+        ):
             if links and not is_implied:
-                out.row([column, *has], [1.0, *has_value], -INFINITE, 0.0)
+                out.row([column, *has], [part, *has_value], -INFINITE, 0.0, ("link", p, w))
             if fleet.counts_pools:
-                out.row([column, int(opened[p])], [1.0, -1.0], -INFINITE, 0.0)
+                index = [column, int(opened[p])]
+                out.row(index, [part, -1.0], -INFINITE, 0.0, ("open", p, w))
     _rented(fleet, out, replicas, units)
     stock_rows = []
-    for use, most in zip(fleet.stock_use, fleet.stock_most, strict=True):
+    for limit, (use, most) in enumerate(zip(fleet.stock_use, fleet.stock_most, strict=True)):
         takes = np.flatnonzero(use)
-        row = out.row(units[takes].tolist(), use[takes].tolist(), -INFINITE, float(most))
+        name = ("stock", limit, -1)
+        row = out.row(units[takes].tolist(), use[takes].tolist(), -INFINITE, float(most), name)
         stock_rows.append(row)
     if fleet.most_pools is not None:
-        out.row(opened.tolist(), [1.0] * n_pools, -INFINITE, float(fleet.most_pools))
+        most_pools = float(fleet.most_pools)
+        out.row(opened.tolist(), [1.0] * n_pools, -INFINITE, most_pools, ("most_pools", -1, -1))
     if fleet.most_spot_frac is not None:
         of_all = fleet.demand / fleet.demand.sum()
         spot = fleet.spot[pools.rental[pair_pool]]
-        parts = of_all[pair_class[spot]].tolist()
-        out.row(served[spot].tolist(), parts, -INFINITE, fleet.most_spot_frac)
+        parts = (part * of_all[pair_class[spot]]).tolist()
+        name = ("spot_share", -1, -1)
+        out.row(served[spot].tolist(), parts, -INFINITE, fleet.most_spot_frac, name)
     whole = [replicas, units, opened]
+    if fleet.slices is not None:
+        whole.append(served)
     if totals:
         whole.append(_totals(fleet, out, replicas))
     return out, Columns(
@@ -153,6 +185,7 @@ def table(fleet: Fleet, totals: bool, links: bool = True) -> tuple[Table, Column
         served=served,
         pair_pool=pair_pool,
         pair_class=pair_class,
+        slices=slices,
         whole=np.concatenate(whole),
         demand_rows=np.array(demand_rows),
         stock_rows=np.array(stock_rows, dtype=np.int64),
@@ -168,12 +201,13 @@ def _dearest(fleet: Fleet) -> float:
     return float(finite.max(initial=1.0)) + float(usd(1) * fleet.unit_nano_usd.max(initial=1))
 
 
-def _undominated(need: Floats) -> list[Floats]:
+def _undominated(need: Floats) -> list[tuple[int, Floats]]:
     """The resource rows of a pool that are nowhere implied by another."""
-    kept: list[Floats] = []
-    for row in need[np.argsort(-need.sum(axis=1), kind="stable")]:
-        if row.any() and not any((row <= other).all() for other in kept):
-            kept.append(row)
+    kept: list[tuple[int, Floats]] = []
+    for r in np.argsort(-need.sum(axis=1), kind="stable"):
+        row = need[r]
+        if row.any() and not any((row <= other).all() for _, other in kept):
+            kept.append((int(r), row))
     return kept
 
 
@@ -183,7 +217,8 @@ def _rented(fleet: Fleet, out: Table, replicas: Ints, units: Ints) -> None:
         taken = fleet.pools.units[mine]
         is_whole = bool((taken == np.round(taken)).all())
         index = [*replicas[mine].tolist(), int(units[o])]
-        out.row(index, [*taken.tolist(), -1.0], 0.0 if is_whole else -INFINITE, 0.0)
+        low = 0.0 if is_whole else -INFINITE
+        out.row(index, [*taken.tolist(), -1.0], low, 0.0, ("rented", o, -1))
 
 
 def _totals(fleet: Fleet, out: Table, replicas: Ints) -> Ints:
@@ -191,7 +226,8 @@ def _totals(fleet: Fleet, out: Table, replicas: Ints) -> Ints:
     totals = out.columns(np.zeros(len(sets)), 0, INFINITE)
     for mine, total in zip(sets, totals, strict=True):
         ones = [1.0] * len(mine)
-        out.row([*replicas[mine].tolist(), int(total)], [*ones, -1.0], 0.0, 0.0)
+        index = [*replicas[mine].tolist(), int(total)]
+        out.row(index, [*ones, -1.0], 0.0, 0.0, ("total", -1, -1))
     return totals
 
 

@@ -52,7 +52,7 @@ def search(fleet: Fleet, time_limit_s: float | None = None) -> FleetFound:
     def hunting() -> None:
         try:
             hunt(race, sifted)
-        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
+        except BaseException as error:
             failures.append(error)
             race.stopped = True
 
@@ -79,6 +79,4 @@ def _result(race: Race) -> FleetFound:
     status = Status.OPTIMAL if race.met else Status.FEASIBLE
     bound = race.upper_usd if race.met else race.lower_usd
     history = tuple(race.history)
-    return FleetFound(
-        status, race.replicas, shares, race.upper_usd, bound, seconds, history
-    )
+    return FleetFound(status, race.replicas, shares, race.upper_usd, bound, seconds, history)

@@ -1,12 +1,12 @@
 """The relaxation of a fleet over all of its pools, from few of them at a time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from optimiser.engine.replicas import Floats, Ints
-from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.fleet.exact import exact_worth
+from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.fleet.pricing import worth
 from optimiser.planning.fleet.rows import table
 from optimiser.planning.fleet.solve_rows import continuous, run
@@ -39,7 +39,8 @@ class Sifted:
 
     def extra_of(self, fleet: Fleet) -> Floats:
         """What other pools of the same classes and stocks would cost beyond the bound."""
-        return prices(fleet, self.stock_value) - worth(fleet.pools, self.value)
+        charged = prices(fleet, self.stock_value) * (1 + fleet.spare)
+        return charged - worth(fleet.pools, self.value)
 
 
 def prices(fleet: Fleet, stock_value: Floats) -> Floats:
@@ -50,27 +51,43 @@ def prices(fleet: Fleet, stock_value: Floats) -> Floats:
 def sift(fleet: Fleet) -> Sifted:
     """Solve the relaxation on a few pools and add those that would improve it, until none does.
 
-    Spot's share and the number of pools are left to the program itself: without them the bound
-    stays true.
+    Spot's share, spare replicas and the number of pools are left to the program itself: without
+    them the bound stays true.
     """
     kept = _first(fleet)
+    plain = replace(fleet, spare=0, slices=None, most_pools=None, most_spot_frac=None)
     best: Sifted | None = None
     for _ in range(ROUNDS):
-        part = fleet.of(kept)
+        part = plain.of(kept)
         rows, columns = table(part, totals=False)
         solved = run(continuous(rows))
         value = np.maximum(solved.row_duals[columns.demand_rows], 0.0)
         stock_value = np.maximum(-solved.row_duals[columns.stock_rows], 0.0)
         short = bool((solved.values[columns.short] > 1e-6).any())
-        found = _proved(fleet, value, stock_value, solved.objective, kept, short)
-        if best is None or found.bound_usd > best.bound_usd:
-            best = found
-        full = prices(fleet, stock_value) - worth(fleet.pools, value)
-        better = np.flatnonzero(full < -1e-7)
-        better = np.setdiff1d(better, kept)
+        charged, worths = prices(fleet, stock_value), worth(fleet.pools, value)
+        better = np.setdiff1d(np.flatnonzero(worths > charged + 1e-7), kept)
+        if 0 < len(better) <= MOST_DOUBTFUL:
+            exact = exact_worth(fleet.pools.of(better), value)
+            worths[better] = np.minimum(worths[better], exact)
+            better = better[worths[better] > charged[better] + 1e-7]
+        # the prices prove most once no pool is worth more than it costs
+        scale = float((charged / np.maximum(worths, 1e-12)).min(initial=1.0))
+        bound = float(scale * value.sum() - stock_value @ fleet.stock_most)
+        if best is None or bound > best.bound_usd:
+            extra = charged * (1 + fleet.spare) - scale * worths
+            best = Sifted(
+                bound,
+                np.maximum(extra, 0.0),
+                scale * value,
+                stock_value,
+                solved.objective,
+                kept,
+                short,
+            )
         if len(better) == 0:
             break
-        better = better[np.argsort(full[better], kind="stable")][:MORE]
+        gain = charged[better] - worths[better]
+        better = better[np.argsort(gain, kind="stable")][:MORE]
         kept = np.sort(np.concatenate([kept, better]))
     assert best is not None
     return best
@@ -88,21 +105,3 @@ def _first(fleet: Fleet) -> Ints:
     left = max(FIRST - few * fleet.n_classes, FIRST // 2)
     chosen.append(np.argsort(ratio, kind="stable")[:left])
     return np.unique(np.concatenate(chosen))
-
-
-def _proved(
-    fleet: Fleet, value: Floats, stock_value: Floats, relaxation: float, kept: Ints, short: bool
-) -> Sifted:
-    """Scale the prices so that no pool is worth more than it costs: then they prove a bound."""
-    charged = prices(fleet, stock_value)
-    worths = worth(fleet.pools, value)
-    doubtful = np.flatnonzero(worths > charged)
-    if 0 < len(doubtful) <= MOST_DOUBTFUL:
-        worths[doubtful] = np.minimum(
-            worths[doubtful], exact_worth(fleet.pools.of(doubtful), value)
-        )
-    scale = min(1.0, float((charged / np.maximum(worths, 1e-12)).min(initial=np.inf)))
-    scaled = scale * value
-    bound = float(scaled.sum() - stock_value @ fleet.stock_most)
-    extra = np.maximum(charged - scale * worths, 0.0)
-    return Sifted(bound, extra, scaled, stock_value, relaxation, kept, short)
