@@ -1,4 +1,4 @@
-"""The rows of a fleet's program for HiGHS, and the one place where it is called.
+"""The rows of a fleet's program.
 
     minimise  Σ unit price · m_o
     demand_w   Σ_p s_pw + short_w ≥ 1            the share of class w that pool p serves
@@ -12,16 +12,16 @@
 Where classes are routed in whole slices, s counts slices and its coefficients are per slice.
 """
 
+import math
 from dataclasses import dataclass, field
 
-import highspy
 import numpy as np
 
 from optimiser.engine.replicas import Floats, Ints
 from optimiser.planning.fleet.pools import Fleet
 from optimiser.units import usd
 
-INFINITE = highspy.kHighsInf
+INFINITE = math.inf
 SHORT_USD = 10.0
 """What leaving all of a class unserved costs, as a multiple of the dearest way to serve it."""
 
@@ -65,20 +65,6 @@ class Table:
         self.row_low.append(low)
         self.row_high.append(high)
         return len(self.row_low) - 1
-
-    def lp(self) -> highspy.HighsLp:
-        """The table as HiGHS takes it."""
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(self.cost), len(self.row_low)
-        lp.col_cost_ = np.array(self.cost)
-        lp.col_lower_, lp.col_upper_ = np.array(self.low), np.array(self.high)
-        lp.row_lower_, lp.row_upper_ = np.array(self.row_low), np.array(self.row_high)
-        matrix = lp.a_matrix_
-        matrix.format_ = highspy.MatrixFormat.kRowwise
-        matrix.start_ = np.array(self.starts, dtype=np.int32)
-        matrix.index_ = np.array(self.index, dtype=np.int32)
-        matrix.value_ = np.array(self.value)
-        return lp
 
     def serve_all(self, columns: "Columns") -> None:
         """Leave no demand unserved: where some must be, the rows have no solution."""

@@ -65,11 +65,11 @@ def sift(fleet: Fleet) -> Sifted:
         stock_value = np.maximum(-solved.row_duals[columns.stock_rows], 0.0)
         short = bool((solved.values[columns.short] > 1e-6).any())
         charged, worths = prices(fleet, stock_value), worth(fleet.pools, value)
+        doubtful = np.flatnonzero(worths > charged)
+        if 0 < len(doubtful) <= MOST_DOUBTFUL:
+            exact = exact_worth(fleet.pools.of(doubtful), value)
+            worths[doubtful] = np.minimum(worths[doubtful], exact)
         better = np.setdiff1d(np.flatnonzero(worths > charged + 1e-7), kept)
-        if 0 < len(better) <= MOST_DOUBTFUL:
-            exact = exact_worth(fleet.pools.of(better), value)
-            worths[better] = np.minimum(worths[better], exact)
-            better = better[worths[better] > charged[better] + 1e-7]
         # the prices prove most once no pool is worth more than it costs
         scale = float((charged / np.maximum(worths, 1e-12)).min(initial=1.0))
         bound = float(scale * value.sum() - stock_value @ fleet.stock_most)

@@ -15,6 +15,21 @@ from optimiser.errors import SolverError
 from optimiser.planning.fleet.rows import Table
 
 
+def _lp(table: Table) -> highspy.HighsLp:
+    """The table as HiGHS takes it."""
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(table.cost), len(table.row_low)
+    lp.col_cost_ = np.array(table.cost)
+    lp.col_lower_, lp.col_upper_ = np.array(table.low), np.array(table.high)
+    lp.row_lower_, lp.row_upper_ = np.array(table.row_low), np.array(table.row_high)
+    matrix = lp.a_matrix_
+    matrix.format_ = highspy.MatrixFormat.kRowwise
+    matrix.start_ = np.array(table.starts, dtype=np.int32)
+    matrix.index_ = np.array(table.index, dtype=np.int32)
+    matrix.value_ = np.array(table.value)
+    return lp
+
+
 @dataclass(slots=True)
 class Ear:
     """What a running solve tells, and whether it should go on."""
@@ -43,7 +58,7 @@ class Solved:
 def continuous(table: Table) -> highspy.Highs:
     """A solver that holds the table as a linear program, to be run and changed."""
     highs = new_solver()
-    highs.passModel(table.lp())
+    highs.passModel(_lp(table))
     return highs
 
 
@@ -88,7 +103,7 @@ def run_whole(
 ) -> Solved:
     """Minimise a table some of whose columns are whole; its gaps are set to zero."""
     highs = new_solver()
-    lp = table.lp()
+    lp = _lp(table)
     kinds = [highspy.HighsVarType.kContinuous] * lp.num_col_
     for column in whole:
         kinds[column] = highspy.HighsVarType.kInteger
