@@ -11,6 +11,11 @@ from optimiser.planning.solvers.base import Limits, Solution, Status
 from optimiser.planning.solvers.milp import solve_scaled
 
 _BOUND = re.compile(r"^Lower bound:\s+(-?[0-9.e+]+)", re.MULTILINE)
+_INFEASIBLE = re.compile(
+    # costs are positive, so no program of ours is unbounded
+    r"^(Result - Problem proven infeasible|Pre-processing says infeasible or unbounded)",
+    re.MULTILINE,
+)
 _FINISHED = re.compile(r"^Result - Optimal solution found", re.MULTILINE)
 
 
@@ -45,7 +50,7 @@ def run(problem: pulp.LpProblem, limits: Limits) -> tuple[Status, float | None]:
 
 def _outcome(problem: pulp.LpProblem, said: str) -> tuple[Status, float | None]:
     """Status and bound; the log has the last word, since PuLP calls a time-out optimal."""
-    if problem.sol_status == pulp.LpSolutionInfeasible:
+    if problem.sol_status == pulp.LpSolutionInfeasible or _INFEASIBLE.search(said):
         return Status.INFEASIBLE, None
     if problem.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return Status.UNDECIDED, None

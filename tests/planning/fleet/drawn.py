@@ -1,5 +1,6 @@
 """Random fleets as plain arrays, and the cheapest one by trying every number of replicas."""
 
+import math
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -28,7 +29,7 @@ def fleet(seed: int, n_classes: int = 2, n_gpus: int = 3, per_gpu: int = 1) -> F
             configuration=np.arange(n_pools) // 2,
             step=np.arange(n_pools, dtype=float),
             rental=np.arange(n_pools) // per_gpu,
-            units=random.choice([1.0, 2.0], n_pools),
+            units=random.choice([1.0, 2.0, 0.5], n_pools),
         ),
         unit_nano_usd=10**7 * random.integers(50, 500, n_gpus),
         stock_use=np.zeros((0, n_gpus)),
@@ -59,18 +60,29 @@ def twisted(seed: int, plain: Fleet) -> Fleet:
 
 def cheapest(fleet: Fleet) -> float | None:
     """The least cost in dollars per hour, by trying every number of replicas of every pool."""
-    price = fleet.pools.units * fleet.unit_nano_usd[fleet.pools.rental] / 1e9
-    counts = [np.array(c) for c in product(range(MOST + 1), repeat=len(price))]
-    counts.sort(key=lambda count: float(count @ price))
+    counts = [np.array(c) for c in product(range(MOST + 1), repeat=len(fleet.pools))]
+    counts.sort(key=lambda count: usd_per_hour(fleet, count))
     for count in counts:
         if fits(fleet, count) and carries(fleet, count):
-            return float(count @ price)
+            return usd_per_hour(fleet, count)
     return None
 
 
+def rented(fleet: Fleet, count: np.ndarray) -> list[int]:
+    """Whole units of each rental."""
+    taken = [0.0] * len(fleet.unit_nano_usd)
+    for p, replicas in enumerate(count):
+        taken[fleet.pools.rental[p]] += float(fleet.pools.units[p]) * int(replicas)
+    return [math.ceil(units) for units in taken]
+
+
+def usd_per_hour(fleet: Fleet, count: np.ndarray) -> float:
+    return float(np.array(rented(fleet, count)) @ fleet.unit_nano_usd) / 1e9
+
+
 def fits(fleet: Fleet, count: np.ndarray) -> bool:
-    rented = np.bincount(fleet.pools.rental, fleet.pools.units * count, len(fleet.unit_nano_usd))
-    if any(use @ rented > most for use, most in zip(fleet.stock_use, fleet.stock_most, strict=True)):
+    units = np.array(rented(fleet, count))
+    if any(use @ units > most for use, most in zip(fleet.stock_use, fleet.stock_most, strict=True)):
         return False
     return fleet.most_pools is None or sum(count > 0) <= fleet.most_pools
 
