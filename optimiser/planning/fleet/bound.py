@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from optimiser.engine.replicas import Floats, Ints
-from optimiser.planning.fleet.cluster import Clusters, cluster
+from optimiser.planning.fleet.cluster import Clusters, apart, cluster
 from optimiser.planning.fleet.race import Race
 from optimiser.planning.fleet.rows import Columns, table
 from optimiser.planning.fleet.sift import Sifted
@@ -16,6 +16,8 @@ FIRST_CAP_FRAC = 0.06
 """Pools that would cost more than this beyond the bound wait until the bound gets there."""
 
 
+FEW = 300
+"""Pools that need no clusters: their exact program is solved as soon."""
 RESTART_S = 4.0
 """Youngest a program may be to go on with the fleet that it was built to beat, once a much cheaper
 one is found: with fewer pools and a lower cost to beat, a new one is done sooner."""
@@ -37,56 +39,65 @@ def prove(race: Race, sifted: Sifted) -> None:
             # a fleet with any other pool is no cheaper than the one at hand
             valid_to = race.upper_usd
         part = race.fleet.of(kept)
-        joined = cluster(part, sifted, sifted.extra_usd[kept])
-        _refine(race, joined, kept, valid_to)
+        few = len(kept) <= FEW
+        joined = apart(part) if few else cluster(part, sifted, sifted.extra_usd[kept])
+        if not _refine(race, joined, kept, valid_to):
+            return
         if race.lower_usd >= valid_to - 1e-9:
             cap_frac *= 2
 
 
-def _refine(race: Race, joined: Clusters, kept: Ints, valid_to: float) -> None:
-    """Solve, split the clusters that the solution uses, solve again, up to where it is valid."""
+def _refine(race: Race, joined: Clusters, kept: Ints, valid_to: float) -> bool:
+    """Solve, split the clusters that the solution uses, solve again, up to where it is valid.
+
+    Returns False where an exact solution holds only to the solver's tolerance: no more is known.
+    """
     target: float | None = None
     while not race.over and race.lower_usd < valid_to - 1e-9:
-        rows, columns = table(joined.fleet, totals=True)
+        rows, columns = table(joined.fleet, totals=not joined.is_exact)
         rows.serve_all(columns)
         beaten = race.upper_usd
-        if np.isfinite(beaten):
+        if np.isfinite(beaten) and not joined.is_exact:
             rows.cost_at_most(columns, race.to_beat_usd)
         up_to = min(valid_to, beaten)
         solved = run_whole(
             rows,
             columns.whole,
-            _ear(race, joined, columns, kept, up_to, _restart(race)),
+            _ear(race, joined, columns, kept, up_to, _restart(race, joined.is_exact)),
             seconds=race.left_s,
             target=target,
-            presolve=False,
+            # presolve would substitute the totals away
+            presolve=joined.is_exact,
         )
         if solved.status == "infeasible" and not np.isfinite(up_to):
             race.is_infeasible = True
-            return
+            return True
         race.prove(min(solved.bound, up_to))
         is_open = solved.status == "stopped" and not _reached(solved, target)
         if race.over or not len(solved.values) or is_open:
-            return
+            return True
         replicas = solved.values[columns.replicas]
         used = np.flatnonzero(replicas > 0.5)
+        shares = columns.shares(solved.values, len(joined.members), joined.fleet.n_classes)
         if all(len(joined.members[k]) == 1 for k in used):
-            _offer(race, joined, replicas, kept)
+            _offer(race, joined, replicas, shares, kept)
             if solved.status == "optimal":
-                return
+                return race.upper_usd <= solved.objective + race.step_usd / 2
             target = None
             continue
-        shares = columns.shares(solved.values, len(joined.members), joined.fleet.n_classes)
         joined = joined.split(used, shares, replicas)
         target = race.lower_usd + race.step_usd / 20
+    return True
 
 
 def _reached(solved: Solved, target: float | None) -> bool:
     return target is not None and solved.objective <= target
 
 
-def _restart(race: Race) -> Callable[[], bool]:
+def _restart(race: Race, is_exact: bool) -> Callable[[], bool]:
     """Whether a program built now had better be built anew."""
+    if is_exact:
+        return lambda: False
     built, gap = time.perf_counter(), race.upper_usd - race.lower_usd
 
     def asked() -> bool:
@@ -97,11 +108,13 @@ def _restart(race: Race) -> Callable[[], bool]:
     return asked
 
 
-def _offer(race: Race, joined: Clusters, replicas: Floats, kept: Ints) -> None:
+def _offer(race: Race, joined: Clusters, replicas: Floats, shares: Floats, kept: Ints) -> None:
     whole = np.zeros(len(race.fleet.pools), dtype=np.int64)
+    routed = np.zeros((len(whole), race.fleet.n_classes))
     for k in np.flatnonzero(replicas > 0.5):
-        whole[kept[joined.members[k][0]]] = round(float(replicas[k]))
-    race.offer(whole)
+        pool = kept[joined.members[k][0]]
+        whole[pool], routed[pool] = round(float(replicas[k])), shares[k]
+    race.offer(whole, routed)
 
 
 def _ear(
@@ -117,7 +130,8 @@ def _ear(
         used = np.flatnonzero(replicas > 0.5)
         race.relax(kept[np.concatenate([joined.members[k] for k in used])])
         if all(len(joined.members[k]) == 1 for k in used):
-            _offer(race, joined, replicas, kept)
+            shares = columns.shares(values, len(joined.members), joined.fleet.n_classes)
+            _offer(race, joined, replicas, shares, kept)
 
     return Ear(
         bound=lambda bound: race.prove(min(bound, up_to)),

@@ -28,6 +28,11 @@ class Clusters:
     fleet: Fleet
     """The fleet whose pools are the clusters."""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether every cluster is a single pool."""
+        return len(self.members) == len(self.of.pools)
+
     def split(self, used: Ints, shares: Floats, replicas: Floats) -> "Clusters":
         """Each used cluster in three: left of its member that fits its use best, that, right."""
         parts = []
@@ -45,6 +50,11 @@ def _fitting(pools: Pools, share: Floats, replicas: float) -> int:
     needed = (pools.need @ share).max(axis=1)
     unable = np.where(pools.able, 0.0, share).sum(axis=1)
     return int(np.argmin(needed / max(replicas, 1e-9) + 10 * unable))
+
+
+def apart(fleet: Fleet) -> Clusters:
+    """Every pool on its own."""
+    return Clusters(fleet, tuple(np.arange(len(fleet.pools))[:, None]), fleet)
 
 
 def clusters(fleet: Fleet, members: list[Ints]) -> Clusters:

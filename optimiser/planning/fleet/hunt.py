@@ -13,7 +13,6 @@ SLICE_S = 2.0
 """Most seconds of one small program: fixed, since slices that grow with the limit find less."""
 REPAIR_S = 4.0
 FEW, SOME = 40, 90
-FEW_IN_ALL = 400
 """Pools of the two small programs, and of a neighbourhood."""
 
 
@@ -22,7 +21,6 @@ def hunt(race: Race, sifted: Sifted) -> None:
     order = np.argsort(sifted.extra_usd, kind="stable")
     dive(race, sifted, order[: 2 * SOME])
     within(race, order[:FEW], SLICE_S)
-    _all(race, sifted)
     within(race, order[:SOME], SLICE_S)
     random = np.random.default_rng(0)
     repaired = -1
@@ -46,14 +44,6 @@ def hunt(race: Race, sifted: Sifted) -> None:
             fixed_frac = min(0.8, fixed_frac + 0.02)
 
 
-def _all(race: Race, sifted: Sifted) -> None:
-    """The exact program of every pool that a cheaper fleet could use, where those are few."""
-    up_to = race.upper_usd
-    kept = np.flatnonzero(sifted.extra_usd <= race.to_beat_usd - sifted.bound_usd)
-    if 0 < len(kept) <= FEW_IN_ALL:
-        within(race, kept, SLICE_S, proves_to=up_to)
-
-
 def _with_own(race: Race, pools: Ints) -> Ints:
     own = [] if race.replicas is None else [np.flatnonzero(race.replicas)]
     return np.unique(np.concatenate([pools, *own]))
@@ -64,18 +54,16 @@ def within(
     pools: Ints,
     seconds: float,
     fixed: Ints | None = None,
-    proves_to: float | None = None,
 ) -> tuple[bool, bool]:
     """The cheapest fleet of some pools that beats the one at hand.
 
-    `fixed`: pools that keep at least their replicas. `proves_to`: what a fleet with any other pool
-    costs at least, where the program's bound counts. Returns whether one was found, and whether
+    `fixed`: pools that keep at least their replicas. Returns whether one was found, and whether
     the program was solved to its end.
     """
     if race.over:
         return False, False
     part = race.fleet.of(pools)
-    rows, columns = table(part, totals=proves_to is None)
+    rows, columns = table(part, totals=True)
     if fixed is not None and race.replicas is not None:
         for i in np.flatnonzero(np.isin(pools, fixed)):
             rows.low[columns.replicas[i]] = float(race.replicas[pools[i]])
@@ -88,15 +76,12 @@ def within(
         nonlocal found
         whole = np.zeros(len(race.fleet.pools), dtype=np.int64)
         whole[pools] = np.round(values[columns.replicas]).astype(np.int64)
-        found |= race.offer(whole)
+        shares = np.zeros((len(race.fleet.pools), race.fleet.n_classes))
+        shares[pools] = columns.shares(values, len(pools), race.fleet.n_classes)
+        found |= race.offer(whole, shares)
 
-    def proved(bound: float) -> None:
-        if proves_to is not None:
-            race.prove(min(bound, proves_to))
-
-    ear = Ear(values=heard, bound=proved, stop=lambda: race.over)
+    ear = Ear(values=heard, stop=lambda: race.over)
     solved = run_whole(rows, columns.whole, ear, seconds=min(seconds, race.left_s))
     if len(solved.values):
         heard(0.0, solved.values)
-    proved(solved.bound)
     return found, solved.status != "stopped"

@@ -9,7 +9,8 @@ import numpy as np
 
 from optimiser.engine.replicas import Floats, Ints
 from optimiser.planning.fleet.pools import Fleet
-from optimiser.planning.fleet.routing import serves
+from optimiser.planning.fleet.routing import SERVED, carries, route
+from optimiser.units import usd
 
 
 @dataclass(slots=True)
@@ -24,6 +25,8 @@ class Race:
     lower_usd: float = 0.0
     replicas: Ints | None = None
     """The cheapest fleet found, replicas of each pool."""
+    shares: Floats | None = None
+    """Share of each class that each pool of it serves."""
     is_infeasible: bool = False
     history: list[tuple[float, float, float]] = field(default_factory=list)
     """Seconds, upper and lower bound at each change."""
@@ -60,15 +63,24 @@ class Race:
         """Seconds left."""
         return max(0.0, self.deadline - time.perf_counter())
 
-    def offer(self, replicas: Ints) -> bool:
-        """Keep a fleet if it serves all and is cheaper than the last."""
-        cost = self.fleet.cost_nano_usd(replicas) * 1e-9
-        if cost >= self.upper_usd - 1e-9 or not serves(self.fleet, replicas):
+    def offer(self, replicas: Ints, shares: Floats | None = None) -> bool:
+        """Keep a fleet if it serves all and is cheaper than the last.
+
+        `shares`: how the solver that found it would route the demand, where it said so.
+        """
+        cost = usd(self.fleet.cost_nano_usd(replicas))
+        if cost >= self.upper_usd - 1e-9 or not self.fleet.within_limits(replicas):
             return False
+        if shares is not None and self.fleet.slices is not None:
+            shares = np.round(shares * self.fleet.slices) / self.fleet.slices
+        if shares is None or not carries(self.fleet, replicas, shares):
+            served, shares = route(self.fleet, replicas)
+            if served < SERVED:
+                return False
         with self.lock:
             if cost >= self.upper_usd - 1e-9:
                 return False
-            self.upper_usd, self.replicas = cost, replicas.copy()
+            self.upper_usd, self.replicas, self.shares = cost, replicas.copy(), shares
             self._note()
         return True
 

@@ -6,6 +6,7 @@ from optimiser.engine.replicas import Floats, Ints
 from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.fleet.rows import INFINITE, Table
 from optimiser.planning.fleet.solve_rows import continuous, run, run_whole
+from optimiser.units import TOLERANCE
 
 SERVED = 1 - 1e-9
 """Least multiple of the demand that counts as all of it."""
@@ -75,6 +76,15 @@ def _table(part: Fleet, working: Floats, slices: int) -> tuple[Table, int, Ints]
     return table, scale, served
 
 
-def serves(fleet: Fleet, replicas: Ints) -> bool:
-    """Whether the replicas carry all of the demand within all limits."""
-    return fleet.within_limits(replicas) and route(fleet, replicas)[0] >= SERVED
+def carries(fleet: Fleet, replicas: Ints, shares: Floats) -> bool:
+    """Whether the replicas carry all of the demand as it is shared out."""
+    pools = fleet.pools
+    if (shares.sum(axis=0) < SERVED).any() or (shares[~pools.able] > 0).any():
+        return False
+    if fleet.most_spot_frac is not None:
+        on_spot = shares[fleet.spot[pools.rental]].sum(axis=0) @ fleet.demand
+        if on_spot > fleet.most_spot_frac * fleet.demand.sum() * (1 + TOLERANCE):
+            return False
+    working = np.maximum(replicas - fleet.spare, 0)
+    load = np.einsum("prw,pw->pr", pools.need, shares).max(axis=1, initial=0.0)
+    return bool((load <= working * (1 + TOLERANCE)).all())

@@ -12,7 +12,6 @@ from optimiser.planning.fleet.bound import prove
 from optimiser.planning.fleet.hunt import hunt
 from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.fleet.race import Race
-from optimiser.planning.fleet.routing import route
 from optimiser.planning.fleet.sift import sift
 from optimiser.planning.solvers.base import Status
 
@@ -75,8 +74,8 @@ def _result(race: Race) -> FleetFound:
         empty = np.zeros((0, race.fleet.n_classes))
         none = np.zeros(0, dtype=np.int64)
         return FleetFound(status, none, empty, math.inf, race.lower_usd, seconds)
-    _, shares = route(race.fleet, race.replicas)
+    assert race.shares is not None
     status = Status.OPTIMAL if race.met else Status.FEASIBLE
     bound = race.upper_usd if race.met else race.lower_usd
     history = tuple(race.history)
-    return FleetFound(status, race.replicas, shares, race.upper_usd, bound, seconds, history)
+    return FleetFound(status, race.replicas, race.shares, race.upper_usd, bound, seconds, history)

@@ -111,7 +111,8 @@ def run_whole(
     highs.setOptionValue("mip_rel_gap", 0.0)
     highs.setOptionValue("mip_abs_gap", 1e-9)
     highs.setOptionValue("presolve", "choose" if presolve else "off")
-    highs.setOptionValue("mip_feasibility_tolerance", 1e-7)
+    highs.setOptionValue("mip_feasibility_tolerance", 1e-9)
+    highs.setOptionValue("primal_feasibility_tolerance", 1e-9)
     if seconds is not None:
         highs.setOptionValue("time_limit", max(seconds, 0.0))
     if target is not None:

@@ -119,3 +119,28 @@ def carries(fleet: Fleet, count: np.ndarray) -> bool:
     return problem.sol_status == pulp.LpSolutionOptimal
 
 
+def binpacking(seed: int, n_sizes: int = 60, n_gpus: int = 4, slices: int = 4) -> Fleet:
+    """Request sizes over GPU types, each replica packed with whole slices of sizes."""
+    random = np.random.default_rng(seed)
+    rate = random.uniform(0.2, 3.0, n_sizes)
+    scale = np.geomspace(2, 40, n_gpus)[:, None] * random.uniform(0.7, 1.4, (n_gpus, n_sizes))
+    price = np.round(np.geomspace(0.7, 12, n_gpus) * random.uniform(0.8, 1.2, n_gpus), 2)
+    able = random.random((n_gpus, n_sizes)) < 0.9
+    able[-1] = True
+    need = np.where(able, rate / scale, 0.0)
+    return Fleet(
+        pools=Pools(
+            need[:, None, :],
+            able,
+            configuration=np.arange(n_gpus),
+            step=np.ones(n_gpus),
+            rental=np.arange(n_gpus),
+            units=np.ones(n_gpus),
+        ),
+        unit_nano_usd=np.round(price * 1e9).astype(np.int64),
+        stock_use=np.zeros((0, n_gpus)),
+        stock_most=np.zeros(0),
+        demand=rate,
+        spot=np.zeros(n_gpus, dtype=bool),
+        slices=slices,
+    )
