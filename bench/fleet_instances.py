@@ -10,7 +10,7 @@ import numpy as np
 from optimiser.engine.replicas import Lengths, Replicas
 from optimiser.planning.fleet.grid import pool_grid
 from optimiser.planning.fleet.pools import Fleet, Pools
-from optimiser.planning.fleet.shares import Offered, shares
+from optimiser.planning.fleet.shares import Offered, binding, shares
 from optimiser.units import nano_usd
 
 PARAMS, KV_NUMBERS = 8.03e9, 2 * 32 * 8 * 128
@@ -36,7 +36,7 @@ def fleet_of(gpus: list[dict[str, Any]], workloads: list[dict[str, Any]]) -> Fle
     size = np.array([c[1] for c in chosen])
     return Fleet(
         pools=Pools(
-            need[used],
+            binding(need[used]),
             able[used],
             configuration[used],
             step_s[used],

@@ -25,7 +25,8 @@ from optimiser.schema import Problem, Schema, refuse_all, validated
 from optimiser.yaml_io import Document, override, parse, read
 
 
-def _llm_by_name(value: object, info: ValidationInfo) -> object:
+def llm_by_name(value: object, info: ValidationInfo) -> object:
+    """A model given by name or path as the model itself."""
     if not isinstance(value, str):
         return value
     try:
@@ -58,7 +59,7 @@ class Case(Schema):
     """Name of the case, shown in its review."""
     brief: Brief
     """Traffic, lengths and latency promises."""
-    model: Annotated[Llm, BeforeValidator(_llm_by_name, json_schema_input_type=str | Llm)]
+    model: Annotated[Llm, BeforeValidator(llm_by_name, json_schema_input_type=str | Llm)]
     """The LLM to serve: a catalogue name, or inline."""
     hardware: Hardware
     """What may be rented."""

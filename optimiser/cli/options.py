@@ -12,6 +12,7 @@ from optimiser.yaml_io import write
 
 if TYPE_CHECKING:
     from optimiser.case import Case
+    from optimiser.fleet_case import FleetCase
     from optimiser.review.review import Review
 
 FOLDER_VARIABLE = "OPTIMISE_CATALOGUE"
@@ -99,18 +100,55 @@ def solver_options(command: Command) -> Command:
     )(command)
 
 
-def load_case(path: str, settings: tuple[str, ...], folder: str | None = None) -> "Case":
-    """The case at a path, or the shipped one of that name; slips of unit are warned of."""
-    from optimiser.case import Case
-    from optimiser.catalogue.load import catalogue, shipped
-    from optimiser.review.assumptions import warnings
+def place_of(path: str) -> Path:
+    """The path of a case, or of the shipped one of that name."""
+    from optimiser.catalogue.load import shipped
 
     place = Path(path)
     if not place.exists():
         example = shipped("cases") / f"{place.name.removesuffix('.yaml')}.yaml"
         if example.is_file() and place.parent.name in ("", "cases"):
-            place = example
-    case = Case.load(place, settings, catalogue(folder))
+            return example
+    return place
+
+
+def fleet_case(
+    path: str, settings: tuple[str, ...], folder: str | None = None
+) -> "FleetCase | None":
+    """The case at a path where it is a fleet's; None where it is a single workload's."""
+    from optimiser.catalogue.load import catalogue
+    from optimiser.errors import CaseError, InputError
+    from optimiser.yaml_io import override, read
+
+    try:
+        document = override(read(place_of(path)), settings)
+    except InputError as error:
+        raise CaseError(error.mistakes) from error
+    if not _is_fleet(document.data):
+        return None
+    from optimiser.fleet_case import FleetCase
+
+    return FleetCase.of_document(document, catalogue(folder))
+
+
+def _is_fleet(data: object) -> bool:
+    """Whether a case is a fleet's, said without importing what fleets need."""
+    if not isinstance(data, dict):
+        return False
+    keys = {"workloads", "measured", "routing", "slices"}
+    limits = {"survive", "most_pools", "most_spot_frac"}
+    parts = {name: data.get(name) for name in ("hardware", "limits")}
+    named = {name: set(part) if isinstance(part, dict) else set() for name, part in parts.items()}
+    return bool(keys & set(data) or "stock" in named["hardware"] or limits & named["limits"])
+
+
+def load_case(path: str, settings: tuple[str, ...], folder: str | None = None) -> "Case":
+    """The case at a path, or the shipped one of that name; slips of unit are warned of."""
+    from optimiser.case import Case
+    from optimiser.catalogue.load import catalogue
+    from optimiser.review.assumptions import warnings
+
+    case = Case.load(place_of(path), settings, catalogue(folder))
     for warning in warnings(case):
         click.echo(f"warning: {warning}", err=True)
     return case

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import click
 
-from optimiser.cli.options import case_options, emit, load_case, output_options, solver_options
+from optimiser.cli.options import (
+    case_options,
+    emit,
+    fleet_case,
+    load_case,
+    output_options,
+    solver_options,
+)
 
 INFEASIBLE, UNDECIDED = 3, 4
 
@@ -41,9 +48,17 @@ def command(
 ) -> None:
     """Find the cheapest compliant design of CASE, prove it and verify it.
 
+    A case with workloads is a fleet's: pools over several GPU types, by the search of its own or
+    by --solver highs or cbc.
+
     CASE is a YAML file, or the name of a shipped one such as chat-7b. Exit code: 0 planned,
     1 error, 2 usage, 3 infeasible, 4 undecided, 5 failed verification.
     """
+    fleet = fleet_case(case_path, settings, folder)
+    if fleet is not None:
+        from optimiser.cli.plan_fleet import run
+
+        sys.exit(run(fleet, solver_name, time_limit_s, save_lp, ranked, format_name, output))
     from optimiser.planning.planner import Infeasible, Planned, Undecided, plan
     from optimiser.review.review import review
     from optimiser.studies.alternatives import other_gpus

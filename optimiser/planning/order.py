@@ -26,8 +26,8 @@ def preferences(
     """
     configurations = program.space.configurations
     own = program.space.case.model.kv_heads
-    changes = _ranks([_change(c, own) for c in configurations])
-    names = _ranks([_name(c) for c in configurations])
+    changes = _ranks([change_of(c, own) for c in configurations])
+    names = _ranks([name_of(c) for c in configurations])
     sizes = [c.tensor_parallel for c in configurations]
     if any(first):
         yield "first", _weighted(program, first)
@@ -45,7 +45,8 @@ def _weighted(program: Program, weights: Sequence[int]) -> list[tuple[pulp.LpVar
     return [(use, weight) for use, weight in zip(program.use, weights, strict=True) if weight]
 
 
-def _change(configuration: Configuration, own_kv_heads: int) -> tuple[float, float, float]:
+def change_of(configuration: Configuration, own_kv_heads: int) -> tuple[float, float, float]:
+    """How far a configuration changes the model: KV heads, weight bits, cache bits."""
     kept = own_kv_heads == configuration.kv_heads
     steps = 0.0 if kept else abs(math.log2(own_kv_heads / configuration.kv_heads))
     weights = WEIGHT_FORMATS[configuration.weights].bits
@@ -53,7 +54,8 @@ def _change(configuration: Configuration, own_kv_heads: int) -> tuple[float, flo
     return steps, max(0.0, OWN_BITS - weights), max(0.0, OWN_BITS - cache)
 
 
-def _name(configuration: Configuration) -> tuple[str, int, int, int, str, str]:
+def name_of(configuration: Configuration) -> tuple[str, int, int, int, str, str]:
+    """What tells designs apart that are equal in all that matters."""
     rental = configuration.rental
     return (
         configuration.gpu.name,

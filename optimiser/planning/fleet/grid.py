@@ -24,15 +24,16 @@ def largest_batches(one: Offered, most: Ints) -> Ints:
     return np.where(runs, np.minimum(np.minimum(by_step, by_memory), most), 0)
 
 
-def pool_grid(offered: Sequence[Offered], most: Ints) -> tuple[Ints, Floats, Ints]:
+def pool_grid(
+    offered: Sequence[Offered], most: Ints, alone: bool = False
+) -> tuple[Ints, Floats, Ints]:
     """Configuration, step time and most sequences of each pool worth considering.
 
     The step times are each class's at its own largest batch, and the targets themselves. With one
-    class a replica runs that class's whole batch; a batch of several is an average over time and
-    need not be whole.
+    class (`alone`) a replica runs that class's whole batch; a batch of several is an average over
+    time and need not be whole.
     """
     found: set[tuple[int, float, int]] = set()
-    alone = len(offered) == 1
     targets = {one.tpot_target_s for one in offered}
     has_experts = any(one.replicas.expert_bytes.any() for one in offered)
     for one in offered:

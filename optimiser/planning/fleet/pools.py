@@ -69,6 +69,9 @@ class Fleet:
     slices: int | None = None
     """Equal parts of each class that are each served by one pool; None where any share may be."""
 
+    least_replicas: int = 0
+    """Fewest replicas in all."""
+
     @property
     def n_classes(self) -> int:
         """Classes of traffic."""
@@ -115,5 +118,7 @@ class Fleet:
         """Whether stock and the number of pools allow so many replicas."""
         taken = self.stock_use @ self.units_rented(replicas)
         if (taken > self.stock_most * (1 + 1e-9)).any():
+            return False
+        if replicas.sum() < self.least_replicas:
             return False
         return self.most_pools is None or int(np.count_nonzero(replicas)) <= self.most_pools

@@ -149,6 +149,9 @@ def table(fleet: Fleet, totals: bool, links: bool = True) -> tuple[Table, Column
         name = ("stock", limit, -1)
         row = out.row(units[takes].tolist(), use[takes].tolist(), -INFINITE, float(most), name)
         stock_rows.append(row)
+    if fleet.least_replicas:
+        least = float(fleet.least_replicas)
+        out.row(replicas.tolist(), [1.0] * n_pools, least, INFINITE, ("least_replicas", -1, -1))
     if fleet.most_pools is not None:
         most_pools = float(fleet.most_pools)
         out.row(opened.tolist(), [1.0] * n_pools, -INFINITE, most_pools, ("most_pools", -1, -1))

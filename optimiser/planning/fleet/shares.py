@@ -34,18 +34,25 @@ class Offered:
     replicas: Replicas
     admitted: Bools
     """Configurations that the class accepts."""
+    users: float = 0.0
+    """Users who always have one request in flight."""
 
 
 RESOURCES = ("bandwidth", "memory", "sampling", "compute", "batch")
 
 
 def shares(
-    offered: Sequence[Offered], configuration: Ints, step_s: Floats, most_batch: Ints
+    offered: Sequence[Offered],
+    configuration: Ints,
+    step_s: Floats,
+    most_batch: Ints,
+    alone: bool = False,
 ) -> tuple[Floats, Bools]:
     """Replicas that each class's whole demand takes of each resource of each pool, and who may.
 
     `configuration`, `step_s` and `most_batch` (most sequences of a replica) say what the pools
-    are. Shapes: (n_pools, n_resources, n_classes) and (n_pools, n_classes).
+    are. `alone`: one class, whose `most_batch` is its largest compliant whole batch, so that
+    nothing else binds. Shapes: (n_pools, n_resources, n_classes) and (n_pools, n_classes).
     """
     needs, able = [], []
     for one in offered:
@@ -76,17 +83,22 @@ def shares(
             ],
             axis=1,
         )
-        sequences = left / taken
+        sequences = left * (1 + TOLERANCE) / taken
+        if alone:
+            sequences = np.repeat(most_batch[:, None].astype(float), len(RESOURCES), axis=1)
         # a batch of less than one sequence is no batch
         fits &= (sequences >= 1 - 1e-9).all(axis=1)
         decode = one.lengths.answer * step_s[:, None] / np.where(fits[:, None], sequences, 1.0)
         need = one.requests_per_s * (decode + prefill[:, None])
+        if one.users:
+            slots = one.users / np.where(fits[:, None], sequences, 1.0)
+            need = np.maximum(need, slots)
         needs.append(np.where(fits[:, None], need, 0.0))
         able.append(fits)
-    return _binding(np.stack(needs, axis=2)), np.stack(able, axis=1)
+    return np.stack(needs, axis=2), np.stack(able, axis=1)
 
 
-def _binding(need: Floats) -> Floats:
+def binding(need: Floats) -> Floats:
     """The resources that are scarcest somewhere: not those below another everywhere."""
     kept = list(range(need.shape[1]))
     for r in range(need.shape[1]):

@@ -55,7 +55,9 @@ def sift(fleet: Fleet) -> Sifted:
     them the bound stays true.
     """
     kept = _first(fleet)
-    plain = replace(fleet, spare=0, slices=None, most_pools=None, most_spot_frac=None)
+    plain = replace(
+        fleet, spare=0, slices=None, most_pools=None, most_spot_frac=None, least_replicas=0
+    )
     best: Sifted | None = None
     for _ in range(ROUNDS):
         part = plain.of(kept)
