@@ -16,6 +16,7 @@ COMMANDS = {
     "plan": "Find the cheapest compliant design of a case (the default command).",
     "check": "Say whether a design that you already run complies.",
     "compare": "Compare hardware, models, offers or any other change, side by side.",
+    "classes": "Make classes of traffic from a request log.",
     "levers": "Rank what to change: every lever alone, the best pairs, the best set.",
     "fit": "Say whether a model fits on a GPU type, and where the memory goes.",
     "import": "Read a Hugging Face config.json as a model of the catalogue.",
