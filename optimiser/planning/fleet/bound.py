@@ -10,7 +10,7 @@ from optimiser.planning.fleet.cluster import Clusters, apart, cluster
 from optimiser.planning.fleet.race import Race
 from optimiser.planning.fleet.rows import Columns, table
 from optimiser.planning.fleet.sift import Sifted
-from optimiser.planning.fleet.solve_rows import Ear, Solved, run_whole
+from optimiser.planning.fleet.solve_rows import EXACT, RELAXED, Ear, Solved, run_whole
 
 FIRST_CAP_FRAC = 0.06
 """Pools that would cost more than this beyond the bound wait until the bound gets there."""
@@ -28,7 +28,8 @@ def prove(race: Race, sifted: Sifted) -> None:
     """Raise the race's bound until it meets the cheapest fleet, or the time is over."""
     cap_frac = FIRST_CAP_FRAC
     while not race.over:
-        to_beat = race.upper_usd - race.step_usd - sifted.bound_usd
+        # the cheapest fleet's own pools stay, so that every program built here has a solution
+        to_beat = race.upper_usd - sifted.bound_usd
         cut = min(to_beat, cap_frac * sifted.bound_usd)
         kept = np.flatnonzero(sifted.extra_usd <= max(cut, 0.0) + 1e-9)
         valid_to = sifted.bound_usd + cut
@@ -36,7 +37,7 @@ def prove(race: Race, sifted: Sifted) -> None:
         if is_all:
             valid_to = np.inf
         elif cut == to_beat:
-            # a fleet with any other pool is no cheaper than the one at hand
+            # a fleet with any other pool is dearer than the one at hand
             valid_to = race.upper_usd
         part = race.fleet.of(kept)
         few = len(kept) <= FEW
@@ -58,7 +59,7 @@ def _refine(race: Race, joined: Clusters, kept: Ints, valid_to: float) -> bool:
         rows.serve_all(columns)
         beaten = race.upper_usd
         if np.isfinite(beaten) and not joined.is_exact:
-            rows.cost_at_most(columns, race.to_beat_usd)
+            rows.cost_at_most(columns, race.step_usd, beaten)
         up_to = min(valid_to, beaten)
         solved = run_whole(
             rows,
@@ -68,11 +69,16 @@ def _refine(race: Race, joined: Clusters, kept: Ints, valid_to: float) -> bool:
             target=target,
             # presolve would substitute the totals away
             presolve=joined.is_exact,
+            tolerance=EXACT if joined.is_exact else RELAXED,
         )
-        if solved.status == "infeasible" and not np.isfinite(up_to):
-            race.is_infeasible = True
-            return True
-        race.prove(min(solved.bound, up_to))
+        if solved.status == "infeasible":
+            # with a fleet at hand that meets every row, the solver has lost its way: no proof
+            race.is_infeasible = not np.isfinite(up_to)
+            if not np.isfinite(beaten):
+                race.prove(valid_to)
+            return not np.isfinite(beaten)
+        if np.isfinite(solved.bound):
+            race.prove(min(solved.bound, up_to))
         is_open = solved.status == "stopped" and not _reached(solved, target)
         if race.over or not len(solved.values) or is_open:
             return True
@@ -134,7 +140,8 @@ def _ear(
             _offer(race, joined, replicas, shares, kept)
 
     return Ear(
-        bound=lambda bound: race.prove(min(bound, up_to)),
+        # an empty tree reads as inf before the solver has looked at its solutions
+        bound=lambda bound: race.prove(min(bound, up_to)) if np.isfinite(bound) else None,
         values=heard,
         stop=lambda: race.over or race.lower_usd >= up_to or restart(),
     )

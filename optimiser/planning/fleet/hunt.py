@@ -69,7 +69,7 @@ def within(
             rows.low[columns.replicas[i]] = float(race.replicas[pools[i]])
     rows.serve_all(columns)
     if np.isfinite(race.upper_usd):
-        rows.cost_at_most(columns, race.to_beat_usd)
+        rows.cost_at_most(columns, race.step_usd, race.upper_usd - race.step_usd)
     found = False
 
     def heard(_: float, values: Floats) -> None:

@@ -42,11 +42,6 @@ class Race:
         return self.fleet.step_usd
 
     @property
-    def to_beat_usd(self) -> float:
-        """What a cheaper fleet costs at most, with a tenth of a step to spare."""
-        return self.upper_usd - 0.9 * self.step_usd
-
-    @property
     def met(self) -> bool:
         """Whether no cheaper fleet can exist."""
         return self.upper_usd - self.lower_usd < 0.5 * min(self.step_usd, 1e-3)

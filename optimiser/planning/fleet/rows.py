@@ -71,10 +71,10 @@ class Table:
         for column in columns.short:
             self.high[column] = 0.0
 
-    def cost_at_most(self, columns: "Columns", most_usd: float) -> None:
-        """Admit only fleets that cost at most so much."""
-        costs = [self.cost[unit] for unit in columns.units]
-        self.row(columns.units.tolist(), costs, 0.0, most_usd)
+    def cost_at_most(self, columns: "Columns", step_usd: float, most_usd: float) -> None:
+        """Admit only fleets that cost at most so much, in whole steps of the prices."""
+        costs = [float(round(self.cost[unit] / step_usd)) for unit in columns.units]
+        self.row(columns.units.tolist(), costs, 0.0, float(round(most_usd / step_usd)))
 
 
 @dataclass(slots=True)

@@ -30,6 +30,11 @@ def _lp(table: Table) -> highspy.HighsLp:
     return lp
 
 
+EXACT, RELAXED = 1e-9, 1e-7
+"""Tolerances: of programs whose solutions are fleets, and of relaxations, where a tight one has
+been seen to make HiGHS call a program with solutions infeasible."""
+
+
 @dataclass(slots=True)
 class Ear:
     """What a running solve tells, and whether it should go on."""
@@ -98,6 +103,7 @@ def run_whole(
     seconds: float | None = None,
     target: float | None = None,
     presolve: bool = True,
+    tolerance: float = EXACT,
     start: Floats | None = None,
     options: dict[str, Any] | None = None,
 ) -> Solved:
@@ -111,8 +117,8 @@ def run_whole(
     highs.setOptionValue("mip_rel_gap", 0.0)
     highs.setOptionValue("mip_abs_gap", 1e-9)
     highs.setOptionValue("presolve", "choose" if presolve else "off")
-    highs.setOptionValue("mip_feasibility_tolerance", 1e-9)
-    highs.setOptionValue("primal_feasibility_tolerance", 1e-9)
+    highs.setOptionValue("mip_feasibility_tolerance", tolerance)
+    highs.setOptionValue("primal_feasibility_tolerance", tolerance)
     if seconds is not None:
         highs.setOptionValue("time_limit", max(seconds, 0.0))
     if target is not None:

@@ -34,7 +34,7 @@ def ranked(assembled: Assembled, found: FleetFound) -> tuple[FleetFound, bool]:
         return found, False
     rows, columns = table(fleet, totals=False)
     rows.serve_all(columns)
-    rows.cost_at_most(columns, found.usd_per_hour + fleet.step_usd / 2)
+    rows.cost_at_most(columns, fleet.step_usd, found.usd_per_hour)
     for column in range(len(rows.cost)):
         rows.cost[column] = 0.0
     for column, weight in zip(columns.replicas, _weights(assembled), strict=True):
