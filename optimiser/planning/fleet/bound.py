@@ -57,7 +57,7 @@ def _refine(race: Race, joined: Clusters, kept: Ints, valid_to: float) -> bool:
     while not race.over and race.lower_usd < valid_to - 1e-9:
         rows, columns = table(joined.fleet, totals=not joined.is_exact)
         rows.serve_all(columns)
-        beaten = race.upper_usd
+        beaten, own = race.at_hand
         if np.isfinite(beaten) and not joined.is_exact:
             rows.cost_at_most(columns, race.step_usd, beaten)
         up_to = min(valid_to, beaten)
@@ -73,10 +73,11 @@ def _refine(race: Race, joined: Clusters, kept: Ints, valid_to: float) -> bool:
         )
         if solved.status == "infeasible":
             # with a fleet at hand that meets every row, the solver has lost its way: no proof
-            race.is_infeasible = not np.isfinite(up_to)
-            if not np.isfinite(beaten):
-                race.prove(valid_to)
-            return not np.isfinite(beaten)
+            if own is not None and np.isin(own, kept).all():
+                return False
+            race.is_infeasible = not np.isfinite(valid_to)
+            race.prove(valid_to)
+            return True
         if np.isfinite(solved.bound):
             race.prove(min(solved.bound, up_to))
         is_open = solved.status == "stopped" and not _reached(solved, target)

@@ -42,6 +42,13 @@ class Race:
         return self.fleet.step_usd
 
     @property
+    def at_hand(self) -> tuple[float, Ints | None]:
+        """What the cheapest fleet costs, and its pools."""
+        with self.lock:
+            own = None if self.replicas is None else np.flatnonzero(self.replicas)
+            return self.upper_usd, own
+
+    @property
     def met(self) -> bool:
         """Whether no cheaper fleet can exist."""
         return self.upper_usd - self.lower_usd < 0.5 * min(self.step_usd, 1e-3)

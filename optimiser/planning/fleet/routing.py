@@ -15,8 +15,8 @@ SERVED = 1 - 1e-9
 def route(fleet: Fleet, replicas: Ints) -> tuple[float, Floats]:
     """The largest multiple of the demand that the replicas carry, and each pool's shares of it.
 
-    Shapes: the shares are (n_pools, n_classes), and sum to the multiple for every class. Slices
-    that are routed whole are counted at the least load of the busiest pool.
+    The shares have shape (n_pools, n_classes) and sum to one for every class. Slices that are
+    routed whole are only asked whether they all fit.
     """
     opened = np.flatnonzero(replicas > fleet.spare)
     part = fleet.of(opened)
@@ -36,14 +36,14 @@ def _split(part: Fleet, working: Floats) -> tuple[float, Floats]:
     values = run(highs).values
     shares = np.zeros((len(part.pools), part.n_classes))
     shares[np.nonzero(part.pools.able)] = np.maximum(values[served], 0.0)
-    return float(values[scale]), shares
+    # where more than all could be carried, all of it leaves every pool some room
+    return float(values[scale]), shares / np.maximum(shares.sum(axis=0), 1e-12)
 
 
 def _whole(part: Fleet, working: Floats) -> tuple[float, Floats]:
-    """All demand in whole slices, with the busiest pool as idle as possible up to all it has."""
+    """All demand in whole slices, if it fits."""
     slices = part.slices or 1
     table, scale, served = _table(part, working, slices)
-    # all of the demand, and no more than all of it: only whether it fits is asked
     table.low[scale] = table.high[scale] = 1.0
     solved = run_whole(table, served, seconds=60.0)
     shares = np.zeros((len(part.pools), part.n_classes))
