@@ -35,27 +35,33 @@ def assemble(case: FleetCase) -> Assembled:
     excluded: dict[tuple[str, str], None] = {}
     rented, pools = Rented(), list[PoolOf]()
     rows: list[tuple[np.ndarray, np.ndarray, int, float, int, float]] = []
+    any_legal = False
     models = dict.fromkeys(one.model.name for one in cases)
     for model in models:
         members = [w for w, one in enumerate(cases) if one.model.name == model]
-        _add_model(
+        any_legal |= _add_model(
             case, [cases[w] for w in members], members, len(cases), rented, pools, rows, excluded
         )
-    if not rows:
-        told = "; ".join(f"{what}: {why}" for what, why in excluded) or "nothing fits a class"
-        raise CaseError([Mistake(case.where("levers"), "levers", f"no pool is possible ({told})")])
+    if not any_legal:
+        told = "; ".join(f"{what}: {why}" for what, why in excluded)
+        raise CaseError([Mistake(case.where("levers"), "levers", f"nothing is legal ({told})")])
     use, most, stocks = rented.stocks(case)
-    need = binding(np.stack([row[0] for row in rows]))
+    n_classes = len(cases)
+    need = np.zeros((0, 1, n_classes))
+    able = np.zeros((0, n_classes), dtype=bool)
+    if rows:
+        need = binding(np.stack([row[0] for row in rows]))
+        able = np.stack([row[1] for row in rows])
     if len(cases) == 1:
         need = need * (1 - TOLERANCE)
     fleet = Fleet(
         pools=Pools(
             need=need,
-            able=np.stack([row[1] for row in rows]),
+            able=able,
             configuration=np.array([row[2] for row in rows], dtype=np.int64),
-            step=np.array([row[3] for row in rows]),
+            step=np.array([row[3] for row in rows], dtype=float),
             rental=np.array([row[4] for row in rows], dtype=np.int64),
-            units=np.array([row[5] for row in rows]),
+            units=np.array([row[5] for row in rows], dtype=float),
         ),
         unit_nano_usd=rented.unit_nano_usd,
         stock_use=use,
@@ -90,12 +96,12 @@ def _add_model(
     pools: list[PoolOf],
     rows: list[tuple[np.ndarray, np.ndarray, int, float, int, float]],
     excluded: dict[tuple[str, str], None],
-) -> None:
-    """The pools of one model, for the classes that ask for it."""
+) -> bool:
+    """The pools of one model, for the classes that ask for it; whether any may be built."""
     accepted = [_legal(one, excluded) for one in cases]
     keys = list(dict.fromkeys(key for found in accepted for key in found))
     if not keys:
-        return
+        return False
     chosen = [_configuration(case, key) for key in keys]
     offered = [
         _offered(one, chosen, np.array([key in mine for key in keys]))
@@ -105,9 +111,9 @@ def _add_model(
     most = np.full(len(keys), max(one.levers.batch.most for one in cases), dtype=np.int64)
     index, step_s, batch = pool_grid(offered, most, alone)
     if not len(index):
-        return
+        return True
     need, able = shares(offered, index, step_s, batch, alone)
-    first = len({row[2] for row in rows})
+    first = max((row[2] for row in rows), default=-1) + 1
     model = cases[0].model.name
     for p in np.flatnonzero(able.any(axis=1)):
         made = chosen[index[p]]
@@ -133,6 +139,7 @@ def _add_model(
             rows.append(
                 (every_need, every_able, first + int(index[p]), float(step_s[p]), place, units)
             )
+    return True
 
 
 def _legal(one: Case, excluded: dict[tuple[str, str], None]) -> dict[Key, None]:

@@ -103,6 +103,8 @@ def _row_name(label: tuple[str, int, int], names: Names) -> str:
         return f"{_legal(names.resources[second])}_{_legal(names.pools[at])}"
     if kind in ("link", "open"):
         return f"{kind}_{_legal(names.classes[second])}_{_legal(names.pools[at])}"
+    if kind == "idle":
+        return f"idle_{_legal(names.pools[at])}"
     if kind == "rented":
         return f"rented_{_legal(names.rentals[at])}"
     if kind == "stock":

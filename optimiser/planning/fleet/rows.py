@@ -152,6 +152,12 @@ def table(fleet: Fleet, totals: bool, links: bool = True) -> tuple[Table, Column
     if fleet.least_replicas:
         least = float(fleet.least_replicas)
         out.row(replicas.tolist(), [1.0] * n_pools, least, INFINITE, ("least_replicas", -1, -1))
+        if fleet.counts_pools:
+            # idle replicas open a pool too
+            most = np.ceil(pools.need.max(axis=1).sum(axis=1)) + spare + least
+            for p in range(n_pools):
+                index = [int(replicas[p]), int(opened[p])]
+                out.row(index, [1.0, -float(most[p])], -INFINITE, 0.0, ("idle", p, -1))
     if fleet.most_pools is not None:
         most_pools = float(fleet.most_pools)
         out.row(opened.tolist(), [1.0] * n_pools, -INFINITE, most_pools, ("most_pools", -1, -1))

@@ -16,7 +16,7 @@ from optimiser.planning.fleet.rows import table
 from optimiser.planning.fleet.search import FleetFound
 from optimiser.planning.fleet.solve_rows import run_whole
 from optimiser.planning.order import change_of, name_of
-from optimiser.units import nano_usd
+from optimiser.units import nano_usd, usd
 
 SECONDS = 5.0
 MOST_POOLS = 300
@@ -53,7 +53,11 @@ def ranked(assembled: Assembled, found: FleetFound) -> tuple[FleetFound, bool]:
 
 def _with(fleet: Fleet, found: FleetFound, replicas: Ints) -> FleetFound:
     _, shares = route(fleet, replicas)
-    return replace(found, replicas=replicas, shares=shares)
+    cost = usd(fleet.cost_nano_usd(replicas))
+    bound = min(found.bound_usd_per_hour, cost)
+    return replace(
+        found, replicas=replicas, shares=shares, usd_per_hour=cost, bound_usd_per_hour=bound
+    )
 
 
 def _weights(assembled: Assembled) -> Floats:
@@ -65,7 +69,7 @@ def _weights(assembled: Assembled) -> Floats:
 
 
 def _single(assembled: Assembled, cost: int) -> Ints | None:
-    """The preferred single pool that serves one class at the cost."""
+    """The preferred single pool that serves one class at no more than the cost."""
     fleet = assembled.fleet
     working = np.maximum(np.ceil(fleet.pools.need[:, :, 0].max(axis=1)).astype(np.int64), 1)
     counts = np.maximum(working + fleet.spare, max(1, fleet.least_replicas))
@@ -73,11 +77,13 @@ def _single(assembled: Assembled, cost: int) -> Ints | None:
     for p in np.flatnonzero(fleet.pools.able[:, 0]):
         replicas = np.zeros(len(fleet.pools), dtype=np.int64)
         replicas[p] = counts[p]
-        if fleet.cost_nano_usd(replicas) != cost or not fleet.within_limits(replicas):
+        costs = fleet.cost_nano_usd(replicas)
+        # solvers tell costs apart to a billionth of a dollar, or not quite
+        if costs > cost or not fleet.within_limits(replicas):
             continue
         if route(fleet, replicas)[0] < SERVED:
             continue
-        key = _order(assembled, int(p), int(counts[p]))
+        key = (costs, *_order(assembled, int(p), int(counts[p])))
         if best is None or key < best[0]:
             best = key, replicas
     return None if best is None else best[1]
