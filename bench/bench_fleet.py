@@ -8,17 +8,13 @@ the machine: two processes race, so quote medians.
 
 import argparse
 import os
-import sys
 import time
-from pathlib import Path
 from random import Random
 from statistics import median
 
 import numpy as np
+from fleet_instances import fleet_of, load
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from bench.fleet_instances import fleet_of, load
 from optimiser.planning.fleet.named import named, numbered
 from optimiser.planning.fleet.pools import Fleet, Pools
 from optimiser.planning.fleet.search import FleetFound, search

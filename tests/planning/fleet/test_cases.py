@@ -1,9 +1,11 @@
 """Fleets as cases: the examples that were worked by hand or published, and one class as before."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -238,8 +240,6 @@ def test_removing_any_replica_of_a_surviving_fleet_leaves_a_verified_one(seed: i
     assembled = outcome.assembled
     place = {id(pool): p for p, pool in enumerate(assembled.pools)}
     for failed in outcome.pools:
-        import numpy as np
-
         replicas = np.zeros(len(assembled.pools), dtype=np.int64)
         shares = np.zeros((len(assembled.pools), len(assembled.rates)))
         for pool in outcome.pools:
@@ -247,8 +247,6 @@ def test_removing_any_replica_of_a_surviving_fleet_leaves_a_verified_one(seed: i
             replicas[p] = pool.replicas - (pool is failed)
             for w, name in enumerate(assembled.names.classes):
                 shares[p, w] = pool.routed.get(name, 0.0) / assembled.rates[w]
-        from dataclasses import replace
-
         left = replace(assembled, case=plain, fleet=replace(assembled.fleet, spare=0))
         found = FleetFound(Status.FEASIBLE, replicas, shares, 1.0, 0.0, 0.0)
         checks = verify(left, planned_pools(left, found))
@@ -292,3 +290,56 @@ def test_the_azure_fleet() -> None:
             served[name] = served.get(name, 0.0) + rate
     rates = {one["name"]: one["requests_per_s"] for one in data["classes"]}
     assert served == pytest.approx(rates)
+
+
+def test_targets_that_nothing_meets_are_named_with_what_works() -> None:
+    data = engine_case(2, 2)
+    data["workloads"][1]["tpot_target_ms"] = 0.5  # type: ignore[index]
+    outcome = plan_fleet(FleetCase.of_document(Document("drawn", data), None))
+    assert isinstance(outcome, FleetInfeasible)
+    conflict = explain_fleet(outcome)
+    assert conflict.requirements == ("workloads.1.tpot_target_ms",)
+    assert conflict.nearest[0].works_at is not None
+    data["workloads"][1]["tpot_target_ms"] = conflict.nearest[0].works_at  # type: ignore[index]
+    assert isinstance(
+        plan_fleet(FleetCase.of_document(Document("drawn", data), None)), FleetPlanned
+    )
+
+
+def test_a_budget_below_the_cheapest_fleet_says_what_it_costs() -> None:
+    data = engine_case(3, 2)
+    free = planned(FleetCase.of_document(Document("drawn", data), None))
+    tight = {**data, "limits": {"usd_per_hour": free.usd_per_hour * 0.9}}
+    outcome = plan_fleet(FleetCase.of_document(Document("drawn", tight), None))
+    assert isinstance(outcome, FleetInfeasible)
+    nearest = explain_fleet(outcome).nearest
+    assert [one.requirement for one in nearest] == ["limits.usd_per_hour"]
+    assert nearest[0].works_at == pytest.approx(free.usd_per_hour)
+    exact = {**data, "limits": {"usd_per_hour": free.usd_per_hour}}
+    assert planned(FleetCase.of_document(Document("drawn", exact), None)).status == "optimal"
+
+
+@pytest.mark.parametrize("name", ["text", "json", "markdown"])
+def test_a_fleet_is_shown_in_every_format(name: str, tmp_path: Path) -> None:
+    fleet_case(tmp_path, TABLE)
+    path = tmp_path / "case.yaml"
+    path.write_text(
+        "name: shown\nmeasured: table.csv\n"
+        "workloads: [{name: size1, requests_per_s: 6}, {name: size2, requests_per_s: 3},\n"
+        "  {name: size3, requests_per_s: 15}, {name: size4, requests_per_s: 6}]\n"
+        f"hardware: {json.dumps({'gpus': [A10G, A100], 'stock': {'a100': 1}})}\n"
+    )
+    result = CliRunner().invoke(cli, [str(path), "--format", name])
+    assert result.exit_code == 0, result.output
+    assert "on-a100" in result.output
+    result = CliRunner().invoke(cli, [str(path), "--format", name, "--set", "limits.most_gpus=1"])
+    assert result.exit_code == 3
+    assert "limits.most_gpus" in result.output
+
+
+def test_the_program_is_saved_under_names(tmp_path: Path) -> None:
+    place = tmp_path / "fleet.lp"
+    planned(fleet_case(tmp_path, TABLE), save_lp=place)
+    text = place.read_text()
+    assert "demand_size1" in text
+    assert "capacity_0_on_a10g" in text
