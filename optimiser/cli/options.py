@@ -112,25 +112,6 @@ def place_of(path: str) -> Path:
     return place
 
 
-def fleet_case(
-    path: str, settings: tuple[str, ...], folder: str | None = None
-) -> "FleetCase | None":
-    """The case at a path where it is a fleet's; None where it is a single workload's."""
-    from optimiser.catalogue.load import catalogue
-    from optimiser.errors import CaseError, InputError
-    from optimiser.yaml_io import override, read
-
-    try:
-        document = override(read(place_of(path)), settings)
-    except InputError as error:
-        raise CaseError(error.mistakes) from error
-    if not _is_fleet(document.data):
-        return None
-    from optimiser.fleet_case import FleetCase
-
-    return FleetCase.of_document(document, catalogue(folder))
-
-
 def _is_fleet(data: object) -> bool:
     """Whether a case is a fleet's, said without importing what fleets need."""
     if not isinstance(data, dict):
@@ -142,13 +123,43 @@ def _is_fleet(data: object) -> bool:
     return bool(keys & set(data) or "stock" in named["hardware"] or limits & named["limits"])
 
 
-def load_case(path: str, settings: tuple[str, ...], folder: str | None = None) -> "Case":
-    """The case at a path, or the shipped one of that name; slips of unit are warned of."""
+def load_any(path: str, settings: tuple[str, ...], folder: str | None = None) -> "Case | FleetCase":
+    """The case at a path: a fleet's where it has what only fleets have."""
     from optimiser.case import Case
     from optimiser.catalogue.load import catalogue
+    from optimiser.errors import CaseError, InputError
+    from optimiser.yaml_io import override, read
+
+    try:
+        document = override(read(place_of(path)), settings)
+    except InputError as error:
+        raise CaseError(error.mistakes) from error
+    if _is_fleet(document.data):
+        from optimiser.fleet_case import FleetCase
+
+        return FleetCase.of_document(document, catalogue(folder))
+    return _warned(Case.of_document(document, catalogue(folder)))
+
+
+def load_case(path: str, settings: tuple[str, ...], folder: str | None = None) -> "Case":
+    """The case of a single workload at a path, or the shipped one of that name.
+
+    Raises CaseError where it is a fleet's.
+    """
+    from optimiser.case import Case
+    from optimiser.errors import CaseError, Mistake
+
+    case = load_any(path, settings, folder)
+    if not isinstance(case, Case):
+        message = "this command takes a case with a single brief; plan a fleet with: optimise plan"
+        raise CaseError([Mistake(path, "workloads", message)])
+    return case
+
+
+def _warned(case: "Case") -> "Case":
+    """The case, with warnings of what look like slips of unit."""
     from optimiser.review.assumptions import warnings
 
-    case = Case.load(place_of(path), settings, catalogue(folder))
     for warning in warnings(case):
         click.echo(f"warning: {warning}", err=True)
     return case

@@ -8,8 +8,7 @@ import click
 from optimiser.cli.options import (
     case_options,
     emit,
-    fleet_case,
-    load_case,
+    load_any,
     output_options,
     solver_options,
 )
@@ -54,17 +53,18 @@ def command(
     CASE is a YAML file, or the name of a shipped one such as chat-7b. Exit code: 0 planned,
     1 error, 2 usage, 3 infeasible, 4 undecided, 5 failed verification.
     """
-    fleet = fleet_case(case_path, settings, folder)
-    if fleet is not None:
+    from optimiser.case import Case
+
+    case = load_any(case_path, settings, folder)
+    if not isinstance(case, Case):
         from optimiser.cli.plan_fleet import run
 
-        sys.exit(run(fleet, solver_name, time_limit_s, save_lp, ranked, format_name, output))
+        sys.exit(run(case, solver_name, time_limit_s, save_lp, ranked, format_name, output))
     from optimiser.planning.planner import Infeasible, Planned, Undecided, plan
     from optimiser.review.review import review
     from optimiser.studies.alternatives import other_gpus
     from optimiser.studies.levers import rank_levers
 
-    case = load_case(case_path, settings, folder)
     outcome = plan(
         case,
         solver_name=solver_name,

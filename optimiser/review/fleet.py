@@ -44,7 +44,7 @@ def _planned(outcome: FleetPlanned, study: FleetStudy | None) -> Review:
         rows = tuple((row.change, usd(row.usd_saved_per_month)) for row in study.worth)
         tables.append(Table("What a looser limit is worth", ("change", "saved a month"), rows))
     return Review(
-        title=f"{outcome.case.name} · {count(len(values['classes']), 'class')}",
+        title=f"{outcome.case.name} · {count(len(values['classes']), 'workload')}",
         headline=(
             f"{count(len(outcome.pools), 'pool')}, {count(replicas, 'replica')}, "
             f"{count(gpus, 'GPU')} · {usd(outcome.usd_per_hour)} an hour · "

@@ -14,13 +14,14 @@ from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.fleet.routing import SERVED, route
 from optimiser.planning.fleet.rows import table
 from optimiser.planning.fleet.search import FleetFound
+from optimiser.planning.fleet.sift import sift
 from optimiser.planning.fleet.solve_rows import run_whole
 from optimiser.planning.order import change_of, name_of
 from optimiser.units import nano_usd, usd
 
 SECONDS = 5.0
-MOST_POOLS = 300
-"""Pools beyond which equally cheap fleets are not ranked."""
+MOST_POOLS = 400
+"""Pools that fleets of the cost could use, beyond which they are not ranked."""
 
 
 def ranked(assembled: Assembled, found: FleetFound) -> tuple[FleetFound, bool]:
@@ -30,19 +31,26 @@ def ranked(assembled: Assembled, found: FleetFound) -> tuple[FleetFound, bool]:
         single = _single(assembled, cost)
         if single is not None:
             return _with(fleet, found, single), True
-    if fleet.slices is not None or len(fleet.pools) > MOST_POOLS:
+    if fleet.slices is not None:
         return found, False
-    rows, columns = table(fleet, totals=False)
+    sifted = sift(fleet)
+    # no fleet of this cost uses any other pool
+    kept = np.flatnonzero(sifted.extra_usd <= found.usd_per_hour - sifted.bound_usd + 1e-6)
+    if len(kept) > MOST_POOLS:
+        return found, False
+    part = fleet.of(kept)
+    rows, columns = table(part, totals=False)
     rows.serve_all(columns)
     rows.cost_at_most(columns, fleet.step_usd, found.usd_per_hour)
     for column in range(len(rows.cost)):
         rows.cost[column] = 0.0
-    for column, weight in zip(columns.replicas, _weights(assembled), strict=True):
+    for column, weight in zip(columns.replicas, _weights(assembled)[kept], strict=True):
         rows.cost[column] = weight
     solved = run_whole(rows, columns.whole, seconds=SECONDS)
     if solved.status != "optimal" or not len(solved.values):
         return found, False
-    replicas = np.round(solved.values[columns.replicas]).astype(np.int64)
+    replicas = np.zeros(len(fleet.pools), dtype=np.int64)
+    replicas[kept] = np.round(solved.values[columns.replicas]).astype(np.int64)
     if fleet.cost_nano_usd(replicas) > cost or not fleet.within_limits(replicas):
         return found, False
     served, shares = route(fleet, replicas)
