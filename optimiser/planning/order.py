@@ -14,11 +14,11 @@ OWN_BITS = 16
 
 
 def preferences(
-    program: Program, first: Sequence[int] = ()
+    program: Program, first: Sequence[int] = (), last: Sequence[int] = ()
 ) -> Iterator[tuple[str, list[tuple[pulp.LpVariable, float]]]]:
     """Objectives to minimise in turn once the cost is settled, less those that cannot differ.
 
-    A caller's own weights of the configurations come `first`.
+    A caller's own weights of the configurations come `first` and `last`.
 
     Least change to the model first (KV heads, then weight bits, then cache bits), fewest GPUs,
     smallest tensor parallel, largest batch, and at last the GPU's name and the catalogue's order
@@ -26,27 +26,30 @@ def preferences(
     """
     configurations = program.space.configurations
     own = program.space.case.model.kv_heads
-    changes = _ranks([change_of(c, own) for c in configurations])
-    names = _ranks([name_of(c) for c in configurations])
+    changes = _ranks([change(c, own) for c in configurations])
+    names = _ranks([name_order(c) for c in configurations])
     sizes = [c.tensor_parallel for c in configurations]
     if any(first):
         yield "first", _weighted(program, first)
     if any(changes):
         yield "least change", _weighted(program, changes)
-    if len(program.groups) > 1:
+    if len(program.groups) > 1 or program.groups[0].unit_replicas > 1:
         yield "fewest GPUs", [(g.replicas, g.tensor_parallel) for g in program.groups]
+    if len(program.groups) > 1:
         yield "smallest tensor parallel", _weighted(program, sizes)
     yield "largest batch", [(program.batch, -1)]
     if any(names):
         yield "name", _weighted(program, names)
+    if any(last):
+        yield "last", _weighted(program, last)
 
 
 def _weighted(program: Program, weights: Sequence[int]) -> list[tuple[pulp.LpVariable, float]]:
     return [(use, weight) for use, weight in zip(program.use, weights, strict=True) if weight]
 
 
-def change_of(configuration: Configuration, own_kv_heads: int) -> tuple[float, float, float]:
-    """How far a configuration changes the model: KV heads, weight bits, cache bits."""
+def change(configuration: Configuration, own_kv_heads: int) -> tuple[float, float, float]:
+    """How far a configuration changes the model: KV heads, then weight bits, then cache bits."""
     kept = own_kv_heads == configuration.kv_heads
     steps = 0.0 if kept else abs(math.log2(own_kv_heads / configuration.kv_heads))
     weights = WEIGHT_FORMATS[configuration.weights].bits
@@ -54,8 +57,8 @@ def change_of(configuration: Configuration, own_kv_heads: int) -> tuple[float, f
     return steps, max(0.0, OWN_BITS - weights), max(0.0, OWN_BITS - cache)
 
 
-def name_of(configuration: Configuration) -> tuple[str, int, int, int, str, str]:
-    """What tells designs apart that are equal in all that matters."""
+def name_order(configuration: Configuration) -> tuple[str, int, int, int, str, str]:
+    """The last resort among designs that are equal in all else."""
     rental = configuration.rental
     return (
         configuration.gpu.name,

@@ -16,7 +16,7 @@ from optimiser.planning.fleet.rows import table
 from optimiser.planning.fleet.search import FleetFound
 from optimiser.planning.fleet.sift import sift
 from optimiser.planning.fleet.solve_rows import run_whole
-from optimiser.planning.order import change_of, name_of
+from optimiser.planning.order import change, name_order
 from optimiser.units import nano_usd, usd
 
 SECONDS = 5.0
@@ -101,7 +101,7 @@ def _order(assembled: Assembled, p: int, replicas: int) -> tuple[object, ...]:
     """The order of single designs."""
     pool = assembled.pools[p]
     made = pool.configuration
-    name = (pool.label,) if made is None else name_of(made)
+    name = (pool.label,) if made is None else name_order(made)
     gpus = replicas * pool.gpus_per_replica
     return (*_change(assembled, p), gpus, pool.gpus_per_replica, -pool.most_batch, *name)
 
@@ -111,7 +111,7 @@ def _change(assembled: Assembled, p: int) -> tuple[float, float, float]:
     if pool.configuration is None:
         return (0.0, 0.0, 0.0)
     own = next(one.model.kv_heads for one in assembled.cases if one.model.name == pool.model)
-    return change_of(pool.configuration, own)
+    return change(pool.configuration, own)
 
 
 def _ranks(keys: list[tuple[float, float, float]]) -> list[int]:

@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+import time
 from pathlib import Path
 
 import pulp
@@ -11,11 +12,7 @@ from optimiser.planning.solvers.base import Limits, Solution, Status
 from optimiser.planning.solvers.milp import solve_scaled
 
 _BOUND = re.compile(r"^Lower bound:\s+(-?[0-9.e+]+)", re.MULTILINE)
-_INFEASIBLE = re.compile(
-    # costs are positive, so no program of ours is unbounded
-    r"^(Result - Problem proven infeasible|Pre-processing says infeasible or unbounded)",
-    re.MULTILINE,
-)
+_NOTHING = re.compile(r"^Result - Problem proven infeasible", re.MULTILINE)
 _FINISHED = re.compile(r"^Result - Optimal solution found", re.MULTILINE)
 
 
@@ -40,18 +37,25 @@ def run(problem: pulp.LpProblem, limits: Limits) -> tuple[Status, float | None]:
         command.tmpDir = folder
         if not command.available():
             raise SolverError("CBC is not available: PuLP ships none for this platform")
+        start = time.perf_counter()
         try:
             problem.solve(command)
         except pulp.PulpSolverError as error:
             raise SolverError(f"CBC failed: {error}") from error
+        in_time = limits.seconds is None or time.perf_counter() - start < limits.seconds
         said = log.read_text(errors="replace") if log.exists() else ""
-    return _outcome(problem, said)
+    return _outcome(problem, said, in_time)
 
 
-def _outcome(problem: pulp.LpProblem, said: str) -> tuple[Status, float | None]:
-    """Status and bound; the log has the last word, since PuLP calls a time-out optimal."""
-    if problem.sol_status == pulp.LpSolutionInfeasible or _INFEASIBLE.search(said):
-        return Status.INFEASIBLE, None
+def _outcome(problem: pulp.LpProblem, said: str, in_time: bool) -> tuple[Status, float | None]:
+    """Status and bound; the log has the last word, since PuLP calls a time-out optimal.
+
+    A CBC whose time runs out in its pre-processing says infeasible, so that is believed only of a
+    search that was finished, or of a run that ended in time.
+    """
+    if problem.status == pulp.LpStatusInfeasible:  # sol_status misses "integer infeasible"
+        proved = in_time or _NOTHING.search(said)
+        return (Status.INFEASIBLE if proved else Status.UNDECIDED), None
     if problem.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return Status.UNDECIDED, None
     if _FINISHED.search(said):

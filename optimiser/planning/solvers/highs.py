@@ -36,7 +36,13 @@ def run(
         problem.solve(command)
     except pulp.PulpSolverError as error:
         raise SolverError(f"HiGHS failed: {error}") from error
-    info = problem.solverModel.getInfo()
+    model = problem.solverModel
+    if model.getModelStatus() in (
+        highspy.HighsModelStatus.kNotset,
+        highspy.HighsModelStatus.kSolveError,
+    ):
+        raise SolverError("HiGHS did not run: other code in this process uses more threads of it")
+    info = model.getInfo()
     statuses = {
         pulp.LpSolutionOptimal: Status.OPTIMAL,
         pulp.LpSolutionIntegerFeasible: Status.FEASIBLE,
