@@ -18,6 +18,8 @@ FIRST_CAP_FRAC = 0.06
 
 FEW = 300
 """Pools that need no clusters: their exact program is solved as soon."""
+SOME = 1200
+"""Pools whose exact program is solved once their clusters are, in place of splitting those."""
 RESTART_S = 4.0
 """Youngest a program may be to go on with the fleet that it was built to beat, once a much cheaper
 one is found: with fewer pools and a lower cost to beat, a new one is done sooner."""
@@ -91,6 +93,10 @@ def _refine(race: Race, joined: Clusters, kept: Ints, valid_to: float) -> bool:
             if solved.status == "optimal":
                 return race.upper_usd <= solved.objective + race.step_usd / 2
             target = None
+            continue
+        if len(kept) <= SOME:
+            # the clusters have given their bound: what is left is to find or exclude its fleet
+            joined, target = apart(joined.of), None
             continue
         joined = joined.split(used, shares, replicas)
         target = race.lower_usd + race.step_usd / 20
