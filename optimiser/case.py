@@ -28,7 +28,8 @@ from optimiser.units import nano_usd
 from optimiser.yaml_io import Document, override, parse, read
 
 
-def _llm_by_name(value: object, info: ValidationInfo) -> object:
+def llm_by_name(value: object, info: ValidationInfo) -> object:
+    """A model given by name or path as the model itself; a section is left to the schema."""
     folder = (info.context or {}).get("folder", Path())
     return named_or_inline(value, lambda name: named_llm(name, catalogue_of(info), folder), Llm)
 
@@ -57,7 +58,7 @@ class Case(Schema):
     """Name of the case, shown in its review."""
     brief: Brief
     """Traffic, lengths and latency promises."""
-    model: Annotated[Llm, BeforeValidator(_llm_by_name, json_schema_input_type=str | Llm)]
+    model: Annotated[Llm, BeforeValidator(llm_by_name, json_schema_input_type=str | Llm)]
     """The LLM to serve: a catalogue name, or inline."""
     hardware: Hardware
     """What may be rented."""

@@ -22,6 +22,7 @@ COMMANDS = {
     "check": "Say whether a design that you already run complies.",
     "compare": "Compare hardware, models, offers or any other change, side by side.",
     "sweep": "Vary fields: cost curve, crossovers, Pareto front, slack; tables and plots.",
+    "classes": "Make classes of traffic from a request log.",
     "levers": "Rank what to change: every lever alone, the best pairs, the best set.",
     "batch": "Rank the levers of thousands of cases, on one machine or a cluster.",
     "fit": "Say whether a model fits on a GPU type, and where the memory goes.",

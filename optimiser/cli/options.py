@@ -13,6 +13,7 @@ from optimiser.yaml_io import write
 
 if TYPE_CHECKING:
     from optimiser.case import Case
+    from optimiser.fleet_case import FleetCase
     from optimiser.review.review import Review
 
 FOLDER_VARIABLE = "OPTIMISE_CATALOGUE"
@@ -104,17 +105,63 @@ def solver_options(command: Command) -> Command:
     )(command)
 
 
-def load_case(path: str, settings: tuple[str, ...], folder: str | None = None) -> "Case":
-    """The case at a path, or the shipped one of that name; slips of unit are warned of."""
-    from optimiser.case import Case
-    from optimiser.catalogue.load import catalogue
-    from optimiser.review.assumptions import warnings
-
+def place_of(path: str) -> Path:
+    """The path of a case, or of the shipped one of that name."""
     place = Path(path)
     if not is_there(place):
         place = shipped_case(path) or place
         _refuse_near_miss(place)
-    case = Case.load(place, settings, catalogue(folder))
+    return place
+
+
+def _is_fleet(data: object) -> bool:
+    """Whether a case is a fleet's, said without importing what fleets need."""
+    if not isinstance(data, dict):
+        return False
+    keys = {"workloads", "measured", "routing", "slices"}
+    limits = {"survive", "most_pools", "most_spot_frac"}
+    parts = {name: data.get(name) for name in ("hardware", "limits")}
+    named = {name: set(part) if isinstance(part, dict) else set() for name, part in parts.items()}
+    return bool(keys & set(data) or "stock" in named["hardware"] or limits & named["limits"])
+
+
+def load_any(path: str, settings: tuple[str, ...], folder: str | None = None) -> "Case | FleetCase":
+    """The case at a path: a fleet's where it has what only fleets have."""
+    from optimiser.case import Case
+    from optimiser.catalogue.load import catalogue
+    from optimiser.errors import CaseError, InputError
+    from optimiser.yaml_io import override, read
+
+    try:
+        document = override(read(place_of(path)), settings)
+    except InputError as error:
+        raise CaseError(error.mistakes) from error
+    if _is_fleet(document.data):
+        from optimiser.fleet_case import FleetCase
+
+        return FleetCase.of_document(document, catalogue(folder))
+    return _warned(Case.of_document(document, catalogue(folder)))
+
+
+def load_case(path: str, settings: tuple[str, ...], folder: str | None = None) -> "Case":
+    """The case of a single workload at a path, or the shipped one of that name.
+
+    Raises CaseError where it is a fleet's.
+    """
+    from optimiser.case import Case
+    from optimiser.errors import CaseError, Mistake
+
+    case = load_any(path, settings, folder)
+    if not isinstance(case, Case):
+        message = "this command takes a case with a single brief; plan a fleet with: optimise plan"
+        raise CaseError([Mistake(path, "workloads", message)])
+    return case
+
+
+def _warned(case: "Case") -> "Case":
+    """The case, with warnings of what look like slips of unit."""
+    from optimiser.review.assumptions import warnings
+
     for warning in warnings(case):
         click.echo(f"warning: {warning}", err=True)
     return case

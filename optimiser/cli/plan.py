@@ -5,7 +5,13 @@ from pathlib import Path
 
 import click
 
-from optimiser.cli.options import case_options, emit, load_case, output_options, solver_options
+from optimiser.cli.options import (
+    case_options,
+    emit,
+    load_any,
+    output_options,
+    solver_options,
+)
 
 INFEASIBLE, UNDECIDED = 3, 4
 
@@ -41,15 +47,24 @@ def command(
 ) -> None:
     """Find the cheapest compliant design of CASE, prove it and verify it.
 
+    A case with workloads is a fleet's: pools over several GPU types, by the search of its own or
+    by --solver highs or cbc.
+
     CASE is a YAML file, or the name of a shipped one such as chat-7b. Exit code: 0 planned,
     1 error, 2 usage, 3 infeasible, 4 undecided, 5 failed verification.
     """
+    from optimiser.case import Case
+
+    case = load_any(case_path, settings, folder)
+    if not isinstance(case, Case):
+        from optimiser.cli.plan_fleet import run
+
+        sys.exit(run(case, solver_name, time_limit_s, save_lp, ranked, format_name, output))
     from optimiser.planning.planner import Infeasible, Planned, Undecided, plan
     from optimiser.review.plan import review
     from optimiser.studies.alternatives import other_gpus
     from optimiser.studies.levers import rank_levers
 
-    case = load_case(case_path, settings, folder)
     outcome = plan(
         case,
         solver_name=solver_name,

@@ -16,6 +16,10 @@ def schema_text() -> str:
     """The JSON schema of a case, as a file's text."""
     import json
 
-    from optimiser.case import Case
+    from pydantic import TypeAdapter
 
-    return json.dumps(Case.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+    from optimiser.case import Case
+    from optimiser.fleet_case import FleetCase
+
+    either: TypeAdapter[Case | FleetCase] = TypeAdapter(Case | FleetCase)
+    return json.dumps(either.json_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -1,8 +1,10 @@
 """What a GPU costs: by the GPU, or by the whole instance of an offer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optimiser.case import Case
+from optimiser.case_sections import Hardware
 from optimiser.catalogue.gpu import Gpu
 from optimiser.catalogue.offer import Offer, Term
 from optimiser.units import nano_usd
@@ -40,13 +42,18 @@ class Rental:
 
 def rentals(case: Case, gpu: Gpu) -> tuple[Rental, ...]:
     """The ways that a case allows to rent a GPU: its own price, the GPU's, or the offers."""
+    return ways_to_rent(case.hardware, gpu, case.offers(gpu))
+
+
+def ways_to_rent(hardware: Hardware, gpu: Gpu, offers: Sequence[Offer]) -> tuple[Rental, ...]:
+    """The ways to rent a GPU: the hardware's own price, the GPU's, or the offers."""
     node = gpu.gpus_per_node or GPUS_PER_NODE
-    price = case.hardware.usd_per_gpu_hour or gpu.usd_per_hour
+    price = hardware.usd_per_gpu_hour or gpu.usd_per_hour
     if price is not None:
         return (Rental(nano_usd(price), 1, node),)
     found = []
-    for offer in case.offers(gpu):
-        for term in case.hardware.offers.terms:
+    for offer in offers:
+        for term in hardware.offers.terms:
             usd_per_hour = offer.price(term)
             if usd_per_hour is not None:
                 size = offer.gpus_per_instance

@@ -18,10 +18,11 @@ _FINISHED = re.compile(r"^Result - Optimal solution found", re.MULTILINE)
 
 def solve(problem: pulp.LpProblem, limits: Limits) -> Solution:
     """Minimise a program whose rows are whole. Raises SolverError where CBC fails."""
-    return solve_scaled(problem, lambda: _run(problem, limits))
+    return solve_scaled(problem, lambda: run(problem, limits))
 
 
-def _run(problem: pulp.LpProblem, limits: Limits) -> tuple[Status, float | None]:
+def run(problem: pulp.LpProblem, limits: Limits) -> tuple[Status, float | None]:
+    """Solve a problem in place: its status and bound. Raises SolverError where CBC fails."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "cbc.log"
         command = pulp.COIN_CMD(

@@ -14,10 +14,13 @@ from optimiser.planning.solvers.milp import solve_scaled
 
 def solve(problem: pulp.LpProblem, limits: Limits) -> Solution:
     """Minimise a program whose rows are whole. Raises SolverError where HiGHS fails."""
-    return solve_scaled(problem, lambda: _run(problem, limits))
+    return solve_scaled(problem, lambda: run(problem, limits))
 
 
-def _run(problem: pulp.LpProblem, limits: Limits) -> tuple[Status, float | None]:
+def run(
+    problem: pulp.LpProblem, limits: Limits, presolve: str = "off"
+) -> tuple[Status, float | None]:
+    """Solve a problem in place: its status and bound. Raises SolverError where HiGHS fails."""
     _swallow_banner()
     command = pulp.HiGHS(
         msg=False,
@@ -25,7 +28,7 @@ def _run(problem: pulp.LpProblem, limits: Limits) -> tuple[Status, float | None]
         gapAbs=0.0,
         threads=1,  # HiGHS wants one number of threads for the whole process
         timeLimit=limits.seconds,
-        presolve="off",  # the relaxation is tight: presolve takes forty times the solve
+        presolve=presolve,  # off for whole programs: it takes forty times the solve
         mip_feasibility_tolerance=1e-9,
         primal_feasibility_tolerance=1e-9,
     )

@@ -1,0 +1,46 @@
+"""The main job where the case is a fleet's."""
+
+from pathlib import Path
+
+from optimiser.cli.options import emit
+from optimiser.fleet_case import FleetCase
+from optimiser.planning.fleet.explain import explain_fleet
+from optimiser.planning.fleet.planner import (
+    ALGORITHM,
+    FleetInfeasible,
+    FleetPlanned,
+    plan_fleet,
+)
+from optimiser.review.fleet import fleet_review
+from optimiser.studies.fleet import study_fleet
+
+DEFAULT_SOLVER = "cp-sat"
+"""The solver of single workloads takes whole variables only: a fleet's search stands in for it."""
+PLANNED, INFEASIBLE, UNDECIDED = 0, 3, 4
+
+
+def run(
+    case: FleetCase,
+    solver_name: str,
+    time_limit_s: float | None,
+    save_lp: Path | None,
+    compared: bool,
+    format_name: str,
+    output: Path | None,
+) -> int:
+    """Plan a fleet and print its review; the exit code."""
+    outcome = plan_fleet(
+        case,
+        solver_name=ALGORITHM if solver_name == DEFAULT_SOLVER else solver_name,
+        time_limit_s=time_limit_s,
+        save_lp=save_lp,
+    )
+    if isinstance(outcome, FleetPlanned):
+        study = study_fleet(outcome) if compared else None
+        emit(fleet_review(outcome, study), format_name, output)
+        return PLANNED
+    if isinstance(outcome, FleetInfeasible):
+        emit(fleet_review(outcome, conflict=explain_fleet(outcome)), format_name, output)
+        return INFEASIBLE
+    emit(fleet_review(outcome), format_name, output)
+    return UNDECIDED

@@ -1,0 +1,295 @@
+"""From a fleet's case to a proved and verified fleet, or why there is none."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from optimiser.case import Case
+from optimiser.engine.replicas import Floats
+from optimiser.errors import VerificationError
+from optimiser.fleet_case import FleetCase
+from optimiser.planning.design import Design
+from optimiser.planning.fleet.assemble import assemble
+from optimiser.planning.fleet.assembled import Assembled, PoolOf
+from optimiser.planning.fleet.named import named
+from optimiser.planning.fleet.search import FleetFound, search
+from optimiser.planning.fleet.solve_named import solve_named
+from optimiser.planning.fleet.ties import ranked
+from optimiser.planning.rental import Rental
+from optimiser.planning.solvers.base import Status
+from optimiser.planning.verify import Check
+from optimiser.planning.verify_fleet import Mix, Routed, check_pool, settle
+from optimiser.units import at_least, usd
+from optimiser.yaml_io import replacing
+
+ALGORITHM = "fleet"
+"""The search of this package: clusters, bounds and small programs on HiGHS."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPool:
+    """One pool of a fleet."""
+
+    of: PoolOf
+    replicas: int
+    routed: dict[str, float]
+    """Requests per second of each class, without headroom."""
+    utilization_frac: float
+    """Of the replicas that carry traffic, at the plain rate."""
+    design: Design | None
+    """None where the pool was measured."""
+    mix: Mix | None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that the replicas run on."""
+        return self.replicas * self.of.gpus_per_replica
+
+
+@dataclass(frozen=True, slots=True)
+class FleetProof:
+    """What is known about the cost, and from whom."""
+
+    objective_usd_per_hour: float
+    bound_usd_per_hour: float
+    solver: str
+    pools: int
+    """Pools that the program chose among."""
+    seconds: float
+    history: tuple[tuple[float, float, float], ...] = ()
+
+    @property
+    def gap_frac(self) -> float:
+        """(objective - bound) / objective."""
+        return (self.objective_usd_per_hour - self.bound_usd_per_hour) / self.objective_usd_per_hour
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlanned:
+    """A fleet that the verifier accepts."""
+
+    case: FleetCase
+    assembled: Assembled
+    pools: tuple[PlannedPool, ...]
+    rented_gpus: dict[str, int]
+    """GPUs paid for, by type."""
+    checks: tuple[Check, ...]
+    proof: FleetProof
+    status: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Cost of the fleet."""
+        return self.proof.objective_usd_per_hour
+
+
+@dataclass(frozen=True, slots=True)
+class FleetInfeasible:
+    """Proved: no fleet complies."""
+
+    case: FleetCase
+    assembled: Assembled
+    seconds: float
+    over_budget_usd: float | None = None
+    """What the cheapest fleet costs, where only the budget is in its way."""
+    status: str = "infeasible"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetUndecided:
+    """Neither a fleet nor a proof that there is none."""
+
+    case: FleetCase
+    bound_usd_per_hour: float
+    seconds: float
+    status: str = "undecided"
+
+
+def plan_fleet(
+    case: FleetCase,
+    *,
+    solver_name: str = ALGORITHM,
+    time_limit_s: float | None = None,
+    save_lp: Path | None = None,
+) -> FleetPlanned | FleetInfeasible | FleetUndecided:
+    """The cheapest compliant fleet of a case, with a true bound, verified by scalar code.
+
+    Raises CaseError, SolverError, and VerificationError where the verifier rejects the fleet.
+    """
+    start = time.perf_counter()
+    assembled = assemble(case)
+    fleet = assembled.fleet
+    if save_lp is not None:
+        program = named(fleet, assembled.names, case.name)
+        with replacing(save_lp) as temporary:
+            program.problem.writeLP(str(temporary))
+    if (~fleet.pools.able.any(axis=0)).any():
+        return FleetInfeasible(case, assembled, time.perf_counter() - start)
+    if solver_name == ALGORITHM:
+        found = search(fleet, time_limit_s)
+    else:
+        found = solve_named(assembled, solver_name, time_limit_s)
+    seconds = time.perf_counter() - start
+    if found.status is Status.INFEASIBLE:
+        return FleetInfeasible(case, assembled, seconds)
+    budget = case.limits.usd_per_hour
+    if budget is not None and not at_least(budget, found.bound_usd_per_hour):
+        return FleetInfeasible(case, assembled, seconds, found.bound_usd_per_hour)
+    if found.status is Status.UNDECIDED or (
+        budget is not None and not at_least(budget, found.usd_per_hour)
+    ):
+        return FleetUndecided(case, found.bound_usd_per_hour, seconds)
+    notes = []
+    if found.status is Status.OPTIMAL:
+        found, is_ranked = ranked(assembled, found)
+        if not is_ranked:
+            notes.append("equally cheap fleets were not ranked: another run may find another one")
+    pools = planned_pools(assembled, found)
+    checks = verify(assembled, pools)
+    broken = [check.requirement for check in checks if not check.holds]
+    if broken:
+        raise VerificationError(f"the verifier rejects the fleet ({', '.join(broken)})")
+    proof = FleetProof(
+        found.usd_per_hour,
+        found.bound_usd_per_hour,
+        solver_name,
+        len(fleet.pools),
+        time.perf_counter() - start,
+        found.history,
+    )
+    rented = fleet.units_rented(found.replicas) * assembled.unit_gpus
+    by_type: dict[str, int] = {}
+    for o, gpus in enumerate(rented):
+        if gpus:
+            gpu = next(
+                pool.gpu
+                for pool, place in zip(assembled.pools, fleet.pools.rental, strict=True)
+                if place == o
+            )
+            by_type[gpu] = by_type.get(gpu, 0) + int(gpus)
+    status = "optimal" if found.status is Status.OPTIMAL else "feasible"
+    return FleetPlanned(case, assembled, pools, by_type, tuple(checks), proof, status, tuple(notes))
+
+
+def planned_pools(assembled: Assembled, found: FleetFound) -> tuple[PlannedPool, ...]:
+    """The pools that have replicas, in words."""
+    fleet, headroom = assembled.fleet, assembled.case.assumptions.headroom
+    pools = []
+    for p in np.flatnonzero(found.replicas):
+        of, replicas = assembled.pools[p], int(found.replicas[p])
+        share = found.shares[p] / np.maximum(found.shares.sum(axis=0), 1e-12)
+        routed = _routed(assembled, share, 1.0)
+        working = replicas - fleet.spare
+        used = float((fleet.pools.need[p] @ share).max()) / headroom / max(working, 1)
+        design, mix = None, None
+        if of.configuration is not None:
+            design = Design(of.configuration, 1, replicas)
+            loaded = _mixed(assembled, design, share, headroom, working)
+            # one class alone runs the whole batch that its replicas were counted at
+            sequences = of.most_batch if len(assembled.cases) == 1 else loaded.sequences
+            batch = max(1, math.ceil(sequences * (1 - 1e-9)))
+            design = Design(of.configuration, batch, replicas)
+            mix = loaded
+        pools.append(PlannedPool(of, replicas, routed, used, design, mix))
+    return tuple(pools)
+
+
+def _routed(assembled: Assembled, share: Floats, times: float) -> dict[str, float]:
+    return {
+        name: float(share[w] * assembled.rates[w] * times)
+        for w, name in enumerate(assembled.names.classes)
+        if share[w] > 1e-12
+    }
+
+
+def _mixed(
+    assembled: Assembled, design: Design, share: Floats, headroom: float, working: int
+) -> Mix:
+    return settle(design, working, _parts(assembled.cases, share, headroom))
+
+
+def _parts(cases: Sequence[Case], share: Floats, headroom: float) -> list[Routed]:
+    return [
+        Routed(one, float(share[w]) * one.brief.rate * headroom)
+        for w, one in enumerate(cases)
+        if share[w] > 1e-12
+    ]
+
+
+def verify(assembled: Assembled, pools: Sequence[PlannedPool]) -> list[Check]:
+    """Check every requirement of the case against the fleet, with the headroom's load."""
+    case = assembled.case
+    headroom, limits = case.assumptions.headroom, case.limits
+    checks: list[Check] = []
+    by_name = {one.name: one for one in assembled.cases}
+    for number, pool in enumerate(pools):
+        if pool.design is None or pool.mix is None or not pool.routed:
+            continue
+        routed = [Routed(by_name[n], rate * headroom) for n, rate in pool.routed.items()]
+        most = max(one.case.levers.batch.most for one in routed)
+        checks += check_pool(str(number), pool.design, pool.mix, routed, most)
+    for name, rate in zip(assembled.names.classes, assembled.rates, strict=True):
+        served = sum(pool.routed.get(name, 0.0) for pool in pools)
+        field = f"workloads.{name}.requests_per_s"
+        checks.append(Check(field, float(rate), served, "requests/s", upper=False))
+    worst = max((pool.utilization_frac * headroom for pool in pools), default=0.0)
+    checks.append(Check("assumptions.headroom", 1.0, worst, "of capacity", upper=True))
+    cost = sum(_cost(assembled, pools))
+    rented = _rented(assembled, pools)
+    for gpu, most_gpus in (case.hardware.stock or {}).items():
+        taken = float(rented.get(gpu, 0))
+        checks.append(Check(f"hardware.stock.{gpu}", float(most_gpus), taken, "GPUs", upper=True))
+    if limits.most_gpus is not None:
+        total = float(sum(rented.values()))
+        checks.append(Check("limits.most_gpus", float(limits.most_gpus), total, "GPUs", upper=True))
+    if limits.usd_per_hour is not None:
+        checks.append(Check("limits.usd_per_hour", limits.usd_per_hour, cost, "$/h", upper=True))
+    if limits.most_pools is not None:
+        number_of = float(len(pools))
+        checks.append(
+            Check("limits.most_pools", float(limits.most_pools), number_of, "pools", upper=True)
+        )
+    if limits.least_replicas is not None:
+        replicas = float(sum(pool.replicas for pool in pools))
+        least = float(limits.least_replicas)
+        checks.append(Check("limits.least_replicas", least, replicas, "replicas", upper=False))
+    return checks
+
+
+def _groups(pools: Sequence[PlannedPool]) -> dict[tuple[str, Rental, int], list[PlannedPool]]:
+    """Pools that are rented together."""
+    found: dict[tuple[str, Rental, int], list[PlannedPool]] = {}
+    for pool in pools:
+        size = pool.of.gpus_per_replica
+        rental = pool.of.rental
+        even = rental.offer is None or (rental.gpus % size == 0 and size & (size - 1) == 0)
+        found.setdefault((pool.of.gpu, rental, 0 if even else size), []).append(pool)
+    return found
+
+
+def _units(pools: Sequence[PlannedPool]) -> int:
+    rental = pools[0].of.rental
+    if rental.offer is None:
+        return sum(pool.gpus for pool in pools)
+    held = sum(p.replicas / rental.replicas_per_unit(p.of.gpus_per_replica) for p in pools)
+    return math.ceil(held - 1e-9)
+
+
+def _cost(assembled: Assembled, pools: Sequence[PlannedPool]) -> list[float]:
+    return [
+        usd(_units(group) * group[0].of.rental.nano_usd_per_hour)
+        for group in _groups(pools).values()
+    ]
+
+
+def _rented(assembled: Assembled, pools: Sequence[PlannedPool]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for group in _groups(pools).values():
+        gpu, rental = group[0].of.gpu, group[0].of.rental
+        found[gpu] = found.get(gpu, 0) + _units(group) * rental.gpus
+    return found

@@ -1,0 +1,131 @@
+"""The independent check of a fleet: the true step time of every pool's mix, in scalar code.
+
+With y requests per second of a class on n replicas, prefills take Σ y · P of every n replica-
+seconds and decoding has the rest. In steps of τ a replica then runs
+
+    B_w(τ) = y_w · S_w · τ / (n - Σ y · P)
+
+sequences of each class on average, and a step takes
+
+    t(τ) = max((weights read at ΣB + Σ B_w · cache read) / bandwidth, Σ B_w · FLOPs / rate)
+
+The fleet settles at the least τ with t(τ) = τ. It must be within every class's target there, the
+sequences must fit in memory, and their number in the case's limit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optimiser.case import Case
+from optimiser.planning.design import Design
+from optimiser.planning.scalar import Replica, replica_of
+from optimiser.planning.verify import Check
+from optimiser.units import at_most, gb, ms
+
+STEPS = 200
+"""Halvings of the interval that holds the step time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """What one pool is to carry of one class."""
+
+    case: Case
+    """The class alone."""
+    requests_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Where a pool settles."""
+
+    step_s: float
+    """inf where its replicas cannot keep up."""
+    sequences: float
+    """On one replica, on average."""
+    memory_frac: float
+    """Of what may be used."""
+    prefill_s: dict[str, float]
+    """Time to first token of each class, by its name."""
+    prefill_frac: float
+    """Share of the time that prefills take."""
+
+
+def settle(design: Design, working: int, routed: Sequence[Routed]) -> Mix:
+    """Where so many working replicas of a design settle under a mix of classes."""
+    parts = [(replica_of(one.case, design), one.requests_per_s / working) for one in routed]
+    prefill_s = {
+        one.case.name: part.prefill_s for one, (part, _) in zip(routed, parts, strict=True)
+    }
+    if not parts:
+        return Mix(0.0, 0.0, 0.0, prefill_s, 0.0)
+    busy = sum(rate * part.prefill_s for part, rate in parts)
+    if busy >= 1:
+        return Mix(float("inf"), float("inf"), float("inf"), prefill_s, busy)
+    # sequences for each second of step time
+    running = [(part, rate * part.answer / (1 - busy)) for part, rate in parts]
+    step_s = _step_s(running)
+    counts = [(part, each * step_s) for part, each in running]
+    total = sum(count for _, count in counts)
+    return Mix(step_s, total, _memory_frac(counts, total), prefill_s, busy)
+
+
+def _step_s(running: Sequence[tuple[Replica, float]]) -> float:
+    """The least step time that the mix keeps to; inf where there is none."""
+    first = running[0][0]
+
+    def overrun_s(step_s: float) -> float:
+        total = sum(each * step_s for _, each in running)
+        unread = first.expert_bytes * first.experts_missed_frac**total
+        cache = sum(each * step_s * part.kv_read_bytes_per_sequence for part, each in running)
+        return (first.weight_bytes - unread + cache) / first.bytes_per_s - step_s
+
+    arithmetic = sum(each * part.decode_flops for part, each in running) / first.flops_per_s
+    reads = sum(each * part.kv_read_bytes_per_sequence for part, each in running)
+    if not at_most(arithmetic, 1.0) or reads >= first.bytes_per_s:
+        return float("inf")
+    low, high = 0.0, first.weight_bytes / (first.bytes_per_s - reads) * (1 + 1e-12)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if overrun_s(middle) > 0 else (low, middle)
+    return high
+
+
+def _memory_frac(counts: Sequence[tuple[Replica, float]], total: float) -> float:
+    first = counts[0][0]
+    held = first.weight_bytes + sum(count * part.kv_held_bytes for part, count in counts)
+    sampling = first.sampling_bytes + total * first.sampler_bytes_per_sequence
+    return (held + max(first.working_bytes, sampling)) / first.usable_bytes
+
+
+def check_pool(
+    name: str, design: Design, mix: Mix, routed: Sequence[Routed], most_batch: int
+) -> list[Check]:
+    """Every requirement that a pool must meet for the classes that it serves."""
+    checks = []
+    for one in routed:
+        brief, field = one.case.brief, f"workloads.{one.case.name}"
+        checks += [
+            Check(
+                f"{field}.ttft_target_s",
+                brief.ttft_target_s,
+                mix.prefill_s[one.case.name],
+                "s",
+                upper=True,
+            ),
+            Check(
+                f"{field}.tpot_target_ms",
+                brief.tpot_target_ms,
+                ms(mix.step_s),
+                "ms",
+                upper=True,
+            ),
+        ]
+    usable_gb = gb(replica_of(routed[0].case, design).usable_bytes)
+    used_gb = mix.memory_frac * usable_gb
+    most = float(most_batch)
+    checks += [
+        Check(f"pools.{name}.memory", usable_gb, used_gb, "GB per GPU", upper=True),
+        Check(f"pools.{name}.batch", most, mix.sequences, "sequences", upper=True),
+    ]
+    return checks

@@ -1,0 +1,1 @@
+"""Request logs as classes of traffic."""
