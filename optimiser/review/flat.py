@@ -43,6 +43,8 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _type(values: Sequence[Any]) -> type:
     kinds = {type(value) for value in values if value is not None}
+    if kinds == {bool}:
+        return bool
     if kinds == {int} and all(abs(value) < LARGEST for value in values if value is not None):
         return int
     return float if kinds and kinds <= {int, float} else str

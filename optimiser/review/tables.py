@@ -24,7 +24,7 @@ def write_table(
 ) -> None:
     """Write rows whole or not at all; columns stand in the order they are first met.
 
-    `types` (str, int, float) holds for Parquet columns that may be empty. Raises InputError.
+    `types` (str, bool, int, float) holds for Parquet columns that may be empty. Raises InputError.
     """
     check_ending(path)
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -48,7 +48,12 @@ def _write_parquet(
     import pyarrow
     import pyarrow.parquet
 
-    arrow = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
+    arrow = {
+        str: pyarrow.string(),
+        bool: pyarrow.bool_(),
+        int: pyarrow.int64(),
+        float: pyarrow.float64(),
+    }
     columns = [
         pyarrow.array([row.get(name) for row in rows], type=arrow.get(types.get(name, object)))
         for name in names
