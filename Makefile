@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench validate calibrate clean
+.PHONY: run test lint bench bench-fleet validate calibrate clean
 
 run: $(VENV)/.installed
 	@$(BIN)/optimise cases/chat-7b.yaml
@@ -21,6 +21,9 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python bench/bench.py
 	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/bench_batch.py
+
+bench-fleet: $(VENV)/.installed-dev
+	$(BIN)/python bench/bench_fleet.py
 
 validate: $(VENV)/.installed
 	@$(BIN)/optimise validate
