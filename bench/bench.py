@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from optimiser import Case, plan
+from optimiser.planning.build import build
 from optimiser.planning.configurations import configurations
 from optimiser.planning.cut_loop import Run, search
-from optimiser.planning.program import build
 from optimiser.planning.solvers.base import SOLVERS, solver
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,15 +1,12 @@
-"""YAML in, plain data out, with the line of every value; and files out, whole or not at all.
+"""YAML in, plain data out, with the line of every value.
 
 Plain scalars follow the YAML 1.2 core rules (`6.74e9` is a number, `no` is text), which is what
 people expect of a number and what YAML 1.1 readers get wrong.
 """
 
-import contextlib
 import math
-import os
 import re
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -149,47 +146,6 @@ def parse_setting(setting: str, option: str = "--set") -> tuple[str, Any]:
         return path, parse(text, origin).data if text.strip() else None
     except InputError as error:
         raise InputError(Mistake(origin, m.field, m.message) for m in error.mistakes) from error
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all: to a temporary name beside it, then renamed.
-
-    Raises InputError where the place cannot be written.
-    """
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block succeeds.
-
-    A link stays a link, and a device such as /dev/null is written to, not replaced.
-    """
-    path = Path(os.path.realpath(path)) if path.is_symlink() else path
-    device = path.exists() and not path.is_file() and not path.is_dir()
-    try:
-        folder = tempfile.gettempdir() if device else path.parent
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
-    except OSError as error:
-        raise _unreadable(path, f"cannot be written: {error.strerror}") from error
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        yield temporary
-        if path.is_dir():
-            raise _unreadable(path, "cannot be written: is a directory")
-        if device:
-            path.write_bytes(temporary.read_bytes())
-            return
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
-    except OSError as error:
-        raise _unreadable(path, f"cannot be written: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 class _Reader:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from optimiser.errors import InputError
-from optimiser.yaml_io import Document, dotted, override, parse, read, replacing, write
+from optimiser.files import replacing, write
+from optimiser.yaml_io import Document, dotted, override, parse, read
 
 
 @pytest.mark.parametrize(

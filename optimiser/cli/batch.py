@@ -147,7 +147,7 @@ def command(
 def check_place(output: Path) -> None:
     """Refuse an output that cannot be written before any work is done. Raises InputError."""
     from optimiser.errors import InputError, Mistake
-    from optimiser.yaml_io import replacing
+    from optimiser.files import replacing
 
     if output.is_dir():
         raise InputError([Mistake(str(output), "", "cannot be written: is a directory")])

@@ -96,6 +96,7 @@ def command(
     case's, vllm if it says none. The catalogue is not touched.
     """
     from optimiser.cli.check import fixed_to
+    from optimiser.files import write
     from optimiser.review.calibrate import calibrate_review
     from optimiser.studies.calibrate import calibrate
     from optimiser.studies.calibrate_runs import (
@@ -104,7 +105,6 @@ def command(
         runs_of_numbers,
         scales_yaml,
     )
-    from optimiser.yaml_io import write
 
     given_numbers = len(concurrencies), len(ttfts_ms), len(tpots_ms)
     if bool(benchmarks) == any(given_numbers):

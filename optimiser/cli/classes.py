@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from optimiser.yaml_io import write
+from optimiser.files import write
 
 
 @click.command("classes", epilog="Example: optimise classes trace.csv --groups 4 -o classes.yaml")

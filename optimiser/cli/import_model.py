@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from optimiser.yaml_io import write
+from optimiser.files import write
 
 
 @click.command("import", epilog="Example: optimise import ./Qwen3-8B/config.json -o qwen3-8b.yaml")

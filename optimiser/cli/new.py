@@ -9,7 +9,8 @@ import click
 from optimiser.cli.options import SUFFIXES, is_there
 from optimiser.cli.schema import schema_text
 from optimiser.errors import CaseError, InputError, Mistake
-from optimiser.yaml_io import parse, write
+from optimiser.files import write
+from optimiser.yaml_io import parse
 
 SCHEMA_FILE = "case.schema.json"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from optimiser.errors import CaseError, Mistake
-from optimiser.yaml_io import write
+from optimiser.files import write
 
 if TYPE_CHECKING:
     from optimiser.case import Case

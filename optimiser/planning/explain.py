@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from optimiser.case import Case
 from optimiser.errors import SolverError
+from optimiser.planning.build import build
 from optimiser.planning.configurations import Space, configurations
 from optimiser.planning.cut_loop import Run, search
 from optimiser.planning.nearest import least_that_works, most_that_works
-from optimiser.planning.program import build
 from optimiser.planning.solvers.base import Solve, Status
 from optimiser.units import gb
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import yaml
 
 from optimiser.case import Case
+from optimiser.files import replacing, write
 from optimiser.planning.program import Program
-from optimiser.yaml_io import replacing, write
 
 
 def save_program(program: Program, path: Path) -> None:

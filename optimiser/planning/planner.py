@@ -10,12 +10,13 @@ import numpy as np
 from optimiser.case import Case
 from optimiser.errors import SolverError, VerificationError
 from optimiser.planning import explain
+from optimiser.planning.build import build
 from optimiser.planning.configurations import Space, configurations
 from optimiser.planning.cut_loop import Found, Run, search
 from optimiser.planning.design import Design
 from optimiser.planning.export import save_failure, save_program
 from optimiser.planning.order import preferences
-from optimiser.planning.program import build, settle
+from optimiser.planning.program import settle
 from optimiser.planning.solvers.base import Status, solver
 from optimiser.planning.verify import Verdict, verify
 from optimiser.units import usd

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from optimiser.errors import OptimiseError
+from optimiser.files import replacing, write
 from optimiser.review.chart import Chart, Mark, Panel
 from optimiser.review.page import page
 from optimiser.review.review import Review
-from optimiser.yaml_io import replacing, write
 
 ENDINGS = (".png", ".svg", ".html")
 COLOURS = (

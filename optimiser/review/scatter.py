@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from optimiser.engine.replicas import Floats
+from optimiser.files import replacing, write
 from optimiser.review.page import page
 from optimiser.review.plot import COLOURS, MARKERS, STYLE, require
 from optimiser.review.review import Review
 from optimiser.studies.validation import Keep, Predictions, Validation
 from optimiser.units import MS_PER_S
-from optimiser.yaml_io import replacing, write
 
 PANELS = (
     ("TPOT, ms", "tpot_s", MS_PER_S),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from optimiser.errors import InputError, Mistake
-from optimiser.yaml_io import replacing
+from optimiser.files import replacing
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from optimiser.case import Case
 from optimiser.errors import CaseError
+from optimiser.planning.build import build
 from optimiser.planning.configurations import Space, configurations
 from optimiser.planning.cut_loop import Run, search
 from optimiser.planning.design import Configuration
 from optimiser.planning.joined import joined
 from optimiser.planning.planner import Planned, settle_ties
-from optimiser.planning.program import build
 from optimiser.planning.solvers.base import Status, solver
 from optimiser.studies.options import Lever, baseline_changes
 from optimiser.studies.rows import Row, row

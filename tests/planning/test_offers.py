@@ -15,9 +15,9 @@ from optimiser.catalogue.load import shipped
 from optimiser.catalogue.offer import Offer
 from optimiser.errors import CaseError
 from optimiser.planning import planner
+from optimiser.planning.build import build
 from optimiser.planning.configurations import configurations
 from optimiser.planning.order import preferences
-from optimiser.planning.program import build
 from optimiser.planning.rental import GPUS_PER_NODE, Rental, rentals, undominated
 from optimiser.planning.solvers.base import Limits, Solution, Status
 from optimiser.planning.verify import verify

@@ -12,10 +12,11 @@ import pytest
 from optimiser import Case, Planned, plan
 from optimiser.catalogue.load import shipped
 from optimiser.errors import InputError
+from optimiser.planning.build import build
 from optimiser.planning.configurations import configurations
 from optimiser.planning.cut_loop import Run, search
 from optimiser.planning.export import save_program
-from optimiser.planning.program import Program, build, settle
+from optimiser.planning.program import Program, settle
 from optimiser.planning.solvers.base import Limits, Status, solver
 from tests import oracle
 from tests.strategies import case_of, draw_case

@@ -15,9 +15,9 @@ from optimiser import Case, Infeasible, Planned, Undecided, plan
 from optimiser.catalogue.load import shipped
 from optimiser.errors import SolverError, VerificationError
 from optimiser.planning import planner
+from optimiser.planning.build import build
 from optimiser.planning.configurations import configurations
 from optimiser.planning.cut_loop import Run, search
-from optimiser.planning.program import build
 from optimiser.planning.solvers import cbc
 from optimiser.planning.solvers.base import (
     Limits,

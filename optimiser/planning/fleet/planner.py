@@ -11,6 +11,7 @@ import numpy as np
 from optimiser.case import Case
 from optimiser.engine.replicas import Floats
 from optimiser.errors import VerificationError
+from optimiser.files import replacing
 from optimiser.fleet_case import FleetCase
 from optimiser.planning.design import Design
 from optimiser.planning.fleet.assemble import assemble
@@ -24,7 +25,6 @@ from optimiser.planning.solvers.base import Status
 from optimiser.planning.verify import Check
 from optimiser.planning.verify_fleet import Mix, Routed, check_pool, settle
 from optimiser.units import at_least, usd
-from optimiser.yaml_io import replacing
 
 ALGORITHM = "fleet"
 """The search of this package: clusters, bounds and small programs on HiGHS."""
