@@ -121,7 +121,7 @@ def command(
         "levers.kv_heads": kv_heads,
         "levers.tensor_parallel": tensor_parallel,
     }
-    fixed, chosen = fixed_to(
+    fixed, (chosen, *_) = fixed_to(
         case,
         gpu or case.hardware.gpus[0].name,
         {field: value for field, value in given.items() if value is not None},

@@ -53,8 +53,9 @@ def command(
 ) -> None:
     """Say whether a design complies with CASE, and what it costs beside the cheapest one.
 
-    Where a lever is not given, the case's value is taken, the first of a list. Exit code 3 where
-    the design does not comply.
+    Where a lever is not given, the case's value is taken, the first of a list. Of the offers that
+    the case admits, the cheapest for that many GPUs is taken. Exit code 3 where the design does not
+    comply.
     """
     from optimiser.planning.design import Design
     from optimiser.planning.planner import plan
@@ -68,13 +69,16 @@ def command(
         "levers.kv_heads": kv_heads,
         "levers.tensor_parallel": tensor_parallel,
     }
-    fixed, configuration = fixed_to(case, gpu, {k: v for k, v in given.items() if v is not None})
-    size = configuration.tensor_parallel
+    fixed, ways = fixed_to(case, gpu, {k: v for k, v in given.items() if v is not None})
+    size = ways[0].tensor_parallel
     if gpus % size:
         message = f"{gpus} GPUs do not make whole replicas of tensor parallel {size}"
         raise CaseError([Mistake("--gpus", "", message)])
-    design = Design(configuration, batch, gpus // size)
-    verdict = verify(fixed, design)
+    designs = [Design(way, batch, gpus // size) for way in ways]
+    design, verdict = min(
+        ((design, verify(fixed, design)) for design in designs),
+        key=lambda found: (not found[1].complies, found[0].nano_usd_per_hour),
+    )
     best = plan(
         case,
         solver_name=solver_name,
@@ -87,8 +91,12 @@ def command(
         sys.exit(DOES_NOT_COMPLY)
 
 
-def fixed_to(case: "Case", gpu: str, given: dict[str, object]) -> "tuple[Case, Configuration]":
-    """The case with its levers fixed, at what was given or its own first values, and what that is.
+def fixed_to(
+    case: "Case", gpu: str, given: dict[str, object]
+) -> "tuple[Case, tuple[Configuration, ...]]":
+    """The case with its levers fixed, at what was given or its own first values.
+
+    With it the ways to rent that one configuration, of which each is cheapest for some size.
 
     Raises CaseError, in which what came from an option cites the option.
     """
@@ -107,7 +115,7 @@ def fixed_to(case: "Case", gpu: str, given: dict[str, object]) -> "tuple[Case, C
     }
     try:
         fixed = case.changed(changes)
-        return fixed, configurations(fixed).configurations[0]
+        return fixed, configurations(fixed).configurations
     except CaseError as error:
         cited = {field: f"--{field.split('.')[1].replace('_', '-')}" for field in given}
         cited |= {"hardware.gpus": "--gpu", "hardware.gpus[0]": "--gpu"}

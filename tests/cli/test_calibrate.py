@@ -29,7 +29,7 @@ def calibrate(*arguments: object, case: object = CASE) -> Ran:
 
 def server(synchronised: bool, **true: float) -> tuple[Latency, float]:
     """A server that differs from the model by known scales, by the scalar writing."""
-    fixed, chosen = fixed_to(Case.load(CASE), "h100-sxm", {})
+    fixed, (chosen, *_) = fixed_to(Case.load(CASE), "h100-sxm", {})
     found = constants(fixed, chosen.gpu)
     facts = replace(deployment(fixed, chosen), prompt_tokens=PROMPT, answer_tokens=ANSWER)
     synchrony = found.closed_loop_synchrony if synchronised else 0.0

@@ -187,3 +187,16 @@ def test_the_result_can_go_to_a_file(tmp_path: Path) -> None:
     ran = check("--gpus", 3, "--batch", 85, "-o", out)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert '"status": "complies"' in out.read_text()
+
+
+def test_of_the_offers_the_cheapest_for_so_many_gpus_is_taken() -> None:
+    case = CASES / "llama-3.1-70b.yaml"
+    formats = ("--weights", "fp8", "--kv-cache", "fp8", "--batch", 32)
+    few = check("--gpus", 1, *formats, case=case, gpu="b200").data
+    many = check("--gpus", 8, *formats, case=case, gpu="b200").data
+    # one alone is $6.99; eight are $44.00 an instance, less than 8 * 6.99
+    assert few["figures"]["usd_per_hour"] == pytest.approx(6.99)
+    assert many["figures"]["usd_per_hour"] == pytest.approx(44.00)
+    limited = "limits.usd_per_hour=45"
+    told = check("--gpus", 8, *formats, "--set", limited, case=case, gpu="b200").data["verdict"]
+    assert [c["holds"] for c in told if c["requirement"] == "limits.usd_per_hour"] == [True]
