@@ -16,7 +16,7 @@ from optimiser.planning.cut_loop import Found, Run, search
 from optimiser.planning.design import Design
 from optimiser.planning.export import save_failure, save_program
 from optimiser.planning.order import preferences
-from optimiser.planning.program import settle
+from optimiser.planning.program import Program, settle
 from optimiser.planning.solvers.base import Status, solver
 from optimiser.planning.verify import Verdict, verify
 from optimiser.units import usd
@@ -111,6 +111,7 @@ def plan(
     found = search(program, run)
     rounds = run.rounds
     if save_lp is not None:
+        _cut_beyond_tpot(program, run)
         save_program(program, save_lp)
     if found.status is Status.INFEASIBLE:
         if space.compliant.any():
@@ -140,6 +141,16 @@ def plan(
         cross_check=_cross_check(case, design, solver_name) if cross_check else None,
     )
     return Planned(case, design, verdict, proof, space.excluded, tuple(notes))
+
+
+def _cut_beyond_tpot(program: Program, run: Run) -> None:
+    """Add the cuts that the program needs where a reader deletes its `tpot` rows."""
+    without = build(program.space.relaxed(frozenset({"brief.tpot_target_ms"})))
+    search(without, run)
+    batch = without.space.largest_batch
+    for need in program.space.needs:
+        cut = sorted({chosen for name, chosen, _, _ in without.cuts if name == need.name})
+        program.cut(need, [(d, int(batch[d])) for d in cut])
 
 
 def settle_ties(

@@ -115,6 +115,23 @@ def test_without_its_tpot_rows_the_saved_program_is_that_of_no_target(tmp_path: 
     assert tried == 12
 
 
+def test_without_its_tpot_rows_where_no_batch_of_the_cheapest_meets_the_target(
+    tmp_path: Path,
+) -> None:
+    # measured TTFT grows with the batch: the batches that 3 ms forbids need their own cuts
+    settings = (
+        "brief.requests_per_s=60",
+        "brief.ttft_target_s=0.12",
+        "brief.tpot_target_ms=3",
+    )
+    case = shipped_case("llama-3.1-8b", *settings)
+    free = plan(case.changed({"brief.tpot_target_ms": 1e6}))
+    assert isinstance(free, Planned)
+    path = saved(case, tmp_path)
+    cost = free.verdict.figures.usd_per_hour
+    assert optimum_of(without_rows(path, "tpot")) == pytest.approx(cost, rel=1e-9)
+
+
 def test_without_its_tpot_rows_the_page_at_8_ms(tmp_path: Path) -> None:
     # 9 GPUs at 8 ms per token, 3 at 50 ms or without a target
     path = saved(shipped_case("chat-7b", "brief.tpot_target_ms=8"), tmp_path)
