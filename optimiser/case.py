@@ -155,6 +155,9 @@ class Case(Schema):
 
     def _illegal_heads(self) -> Iterator[Problem]:
         heads = self.model.attention_heads
+        if self.levers.kv_heads and not self.model.kv_heads:
+            yield Problem("levers.kv_heads", f"{self.model.name} has no KV heads; leave this out")
+            return
         wrong = [count for count in self.levers.kv_heads or () if heads % count]
         if wrong:
             legal = [count for count in range(1, heads + 1) if heads % count == 0]

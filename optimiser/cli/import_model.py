@@ -1,6 +1,7 @@
 """`optimise import config.json`: any Hugging Face model as a catalogue file."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -22,14 +23,19 @@ from optimiser.files import write
     show_default=True,
     help="A catalogue file, or the counts and the shape for programs.",
 )
-@click.option("--as-of", help="Date of the config, YYYY-MM-DD.  [default: today]")
+@click.option(
+    "--as-of",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="YYYY-MM-DD",
+    help="Date of the config.  [default: today]",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
 def command(
     config: Path,
     name: str | None,
     context: int | None,
     format_name: str,
-    as_of: str | None,
+    as_of: datetime | None,
     output: Path | None,
 ) -> None:
     """Read CONFIG, a Hugging Face config.json on disk, as a model.
@@ -37,13 +43,11 @@ def command(
     Parameters are counted from the shapes alone; where model.safetensors.index.json lies beside
     the config, its exact weight bytes are taken. An architecture that is not known is an error.
     """
-    from datetime import date
-
     from optimiser.catalogue.hf_import import llm_of_config, shape_at
     from optimiser.review.model import model_data, model_yaml
 
     named = name or (output.stem if output and output.suffix in (".yaml", ".yml") else None)
-    llm = llm_of_config(config, named, as_of or date.today().isoformat())
+    llm = llm_of_config(config, named, (as_of or datetime.now()).date().isoformat())
     if format_name == "json":
         data = model_data(llm, shape_at(config), context)
         text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"

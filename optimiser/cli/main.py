@@ -102,6 +102,11 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
+    except OSError as error:
+        message = f"cannot read or write{f' {error.filename}' if error.filename else ''}: "
+        message += error.strerror or str(error)
+        click.echo(f"error: {message}", err=True)
+        _fail(1, (), message)
     except Exception as error:
         if os.environ.get("OPTIMISE_TRACEBACK"):
             raise

@@ -146,6 +146,8 @@ def _nearest(case: Case, requirement: Requirement, relaxed: Fields, solve: Solve
         space = _relaxed(with_value(case, requirement, value), relaxed)
         if search(build(space), Run(solve)).status is Status.INFEASIBLE:
             raise SolverError(f"the solver rejects {requirement.field} = {value}: please report")
+    if value is not None and requirement.whole:
+        value = int(value)
     return Nearest(requirement.field, now, value)
 
 

@@ -15,7 +15,7 @@ SHORTEST_LIKELY_TPOT_MS = 1.0
 
 
 def warnings(case: Case) -> list[str]:
-    """Values that are valid but look like a slip of unit."""
+    """Values that are valid but look like a slip of unit, or ask more of the model than it has."""
     found = []
     ttft, tpot = case.brief.ttft_target_s, case.brief.tpot_target_ms
     if ttft > LONGEST_LIKELY_TTFT_S:
@@ -26,7 +26,18 @@ def warnings(case: Case) -> list[str]:
         where = case.where("brief.tpot_target_ms")
         meant = f"{plain(tpot * 1000)} if you meant seconds"
         found.append(f"{where}: brief.tpot_target_ms: {plain(tpot)} is in ms; write {meant}")
+    found += [f"{case.where('brief.prompt_tokens')}: {line}" for line in _context(case)]
     return found
+
+
+def _context(case: Case) -> list[str]:
+    tokens, longest = case.brief.prompt_tokens + case.brief.answer_tokens, case.model.max_context
+    if longest is None or tokens <= longest:
+        return []
+    return [
+        f"prompt and answer are {plain(tokens)} tokens, beyond the longest context of "
+        f"{case.model.name}, {plain(longest)}: it serves them only if its context is extended"
+    ]
 
 
 def defaults(case: Case) -> list[str]:
@@ -68,7 +79,7 @@ def _defaults(case: Case) -> Iterator[tuple[str, str]]:
 def assumptions(case: Case, design: Design) -> list[str]:
     """What the engine takes for granted about a design, and where its price is from."""
     chosen, assumed = design.configuration, case.assumptions
-    lines = [*_latency(case, design), _memory(case), _headroom(case)]
+    lines = [*_context(case), *_latency(case, design), _memory(case), _headroom(case)]
     if assumed.prefix_cached_frac:
         share = plain(assumed.prefix_cached_frac * 100)
         lines.append(f"{share} % of the prompt tokens found in the prefix cache")
@@ -97,7 +108,7 @@ def _latency(case: Case, design: Design) -> list[str]:
             "slower of arithmetic and memory reads"
         ]
     found = provenance(case, gpu)
-    rests = f"constants of {found.borrowed_from or gpu.latency_name}: {found.source}"
+    rests = f"constants of {gpu.latency_name}: {found.source}"
     estimated = " (ESTIMATED: no measurements of this GPU)" if found.estimated else ""
     share = plain(round(slo_margin(case) * 100, 1))
     lines = [

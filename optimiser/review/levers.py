@@ -35,7 +35,10 @@ def levers_review(found: LeverStudy) -> Review:
         closing=tuple(
             f"{r.lever.name}: {r.lever.text.how} Risk: {r.lever.text.risk}" for r in helping[:3]
         ),
-        notes=(),
+        notes=(
+            "each row changes the planned design in one way and holds its other levers; "
+            "compare and sweep open them again",
+        ),
         data={
             "baseline": row_data(Row(found.planned.case.name, found.planned, 0, 0.0)),
             "by": found.measure,

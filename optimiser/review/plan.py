@@ -202,7 +202,9 @@ def _infeasible(outcome: Infeasible) -> Review:
         good=False,
         steps=(),
         tables=tuple(tables),
-        closing=(),
+        closing=("each conflict is told with the others lifted; plan again once one is mended",)
+        if len(outcome.conflicts) > 1
+        else (),
         notes=tuple(f"default {line}" for line in assumed.defaults(case)),
         data=data.infeasible(outcome),
     )

@@ -50,7 +50,7 @@ def _fixed(planned: Planned) -> Case:
             "hardware.gpus": [chosen.gpu.model_dump(exclude_unset=True)],
             "levers.weights": chosen.weights,
             "levers.kv_cache": chosen.kv_cache,
-            "levers.kv_heads": chosen.kv_heads,
+            "levers.kv_heads": chosen.kv_heads or None,
         }
     )
 

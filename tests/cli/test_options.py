@@ -336,3 +336,24 @@ def test_a_case_error_is_one_json_object_with_every_option(tmp_path: Path) -> No
     ran = optimise(path, "--format", "json", "-o", out)
     assert ran.data["status"] == "error"
     assert not out.exists()
+
+
+def test_a_model_without_kv_heads_is_planned_with_its_levers() -> None:
+    ran = optimise("llama-3.1-8b", "--set", "model=mamba-2.8b", "--format=json")
+    assert (ran.code, ran.data["design"]["kv_heads"]) == (0, 0)
+    refused = optimise("llama-3.1-8b", "--set", "model=mamba-2.8b", "--set", "levers.kv_heads=1")
+    assert refused.code == 1
+    assert "levers.kv_heads: mamba-2.8b has no KV heads" in refused.err
+
+
+def test_a_brief_beyond_the_longest_context_is_told() -> None:
+    ran = optimise("chat-7b", "--set", "brief.prompt_tokens=8000", "--format=json")
+    assert ran.code == 0
+    assert "8,300 tokens, beyond the longest context of llama-2-7b, 4,096" in ran.err
+    assert any("beyond the longest context" in line for line in ran.data["assumptions"])
+
+
+def test_whole_fields_work_at_whole_values() -> None:
+    ran = optimise("chat-7b", "--set", "limits.most_gpus=2", "--format=json")
+    nearest = {near["requirement"]: near for near in ran.data["conflict"]["nearest"]}
+    assert repr(nearest["limits.most_gpus"]["works_at"]) == "3"

@@ -138,7 +138,7 @@ def fails_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def load(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("optimiser.case.Case.load", load)
+    monkeypatch.setattr("optimiser.case.Case.of_document", load)
 
 
 def test_a_fault_of_the_tool_is_a_message(
@@ -174,3 +174,9 @@ def test_a_failed_verification_has_its_own_code(monkeypatch: pytest.MonkeyPatch)
     assert ran.code == 5
     assert ran.err == "error: the verifier rejects the design\n"
     assert ran.data["errors"][0]["message"] == "the verifier rejects the design"
+
+
+def test_a_full_disk_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    fails_with(monkeypatch, OSError(28, "No space left on device"))
+    ran = optimise(CASES / "chat-7b.yaml")
+    assert (ran.code, ran.err) == (1, "error: cannot read or write: No space left on device\n")
