@@ -23,7 +23,8 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python bench/bench_batch.py
 
 bench-fleet: $(VENV)/.installed-dev
-	$(BIN)/python bench/bench_fleet.py
+	$(BIN)/python bench/bench_fleet.py --growth --packing
+	$(BIN)/python bench/bench_fleet.py --plain
 
 validate: $(VENV)/.installed
 	@$(BIN)/optimise validate
