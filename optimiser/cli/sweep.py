@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from optimiser.cli.options import case_options, emit, format_option, load_case, solver_option
+from optimiser.cli.progress import LINE_EVERY_S
 from optimiser.errors import InputError, Mistake
 
 if TYPE_CHECKING:
@@ -136,18 +137,21 @@ def _written(path: Path, shown: "Review", found: "Sweep") -> None:
 
 
 class _Progress:
-    """One line on a terminal, once the work takes long enough to wonder."""
+    """One line on a terminal, once the work takes long enough to wonder; now and then elsewhere."""
 
-    def __init__(self, shown: bool) -> None:
-        self._shown = shown
-        self._start = time.monotonic()
+    def __init__(self, on_terminal: bool) -> None:
+        self._on_terminal = on_terminal
+        self._start = self._told = time.monotonic()
         self._width = 0
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        if self._shown and time.monotonic() - self._start > QUIET_S:
-            text = f"{done:,} of {total:,} {what}"
+        now, text = time.monotonic(), f"{done:,} of {total:,} {what}"
+        if self._on_terminal and now - self._start > QUIET_S:
             click.echo(f"\r{text:<{self._width}}", nl=False, err=True)
             self._width = max(self._width, len(text))
+        elif not self._on_terminal and now - self._told > LINE_EVERY_S:
+            click.echo(text, err=True)
+            self._told = now
 
     def clear(self) -> None:
         """Remove the line."""

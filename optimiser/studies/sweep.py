@@ -60,7 +60,7 @@ def sweep(
     """
     known = Known(case, solver_name)
     baseline = known.baseline()
-    refuse_invalid(known, axes)
+    refuse_invalid(known, axes, progress)
     total = math.prod(len(axis.values) for axis in axes) if axes else 0
     found = []
     for at in points(axes) if axes else ():
@@ -90,7 +90,9 @@ def shown(value: object) -> str:
     return "null" if value is None else str(value)
 
 
-def refuse_invalid(known: Known, axes: Sequence[Axis]) -> None:
+def refuse_invalid(
+    known: Known, axes: Sequence[Axis], progress: Progress = lambda what, done, total: None
+) -> None:
     """Raises CaseError for every value that its own field does not take.
 
     One that only does not go with the rest of the case is left for its rows to report.
@@ -98,9 +100,10 @@ def refuse_invalid(known: Known, axes: Sequence[Axis]) -> None:
     mistakes: dict[str, Mistake] = {}
     for axis in axes:
         others = [other for other in axes if other is not axis]
-        for value in axis.values:
+        for done, value in enumerate(axis.values, 1):
             for error in _errors(known, axis, value, others):
                 mistakes.setdefault(str(error), error)
+            progress(f"values of {axis.field} read", done, len(axis.values))
     if mistakes:
         raise CaseError(mistakes.values())
 

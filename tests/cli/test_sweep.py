@@ -222,12 +222,15 @@ def test_progress_shows_on_a_terminal_once_it_takes_a_second(
     from optimiser.cli import sweep as module
 
     monkeypatch.setattr(module, "QUIET_S", -1.0)
-    progress = module._Progress(shown=True)
+    progress = module._Progress(on_terminal=True)
     progress("points", 1, 20)
     progress("points", 2, 20)
     progress.clear()
     err = capsys.readouterr().err
     assert "1 of 20 points" in err
     assert err.endswith(f"\r{'':14}\r")
-    module._Progress(shown=False)("points", 1, 20)
+    module._Progress(on_terminal=False)("points", 1, 20)
     assert capsys.readouterr().err == ""
+    monkeypatch.setattr(module, "LINE_EVERY_S", -1.0)
+    module._Progress(on_terminal=False)("points", 1, 20)
+    assert capsys.readouterr().err == "1 of 20 points\n"
