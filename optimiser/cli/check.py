@@ -101,15 +101,14 @@ def fixed_to(
     Raises CaseError, in which what came from an option cites the option.
     """
     from optimiser.planning.configurations import configurations
+    from optimiser.planning.design import fixed_levers
 
     known = {one.name: one.model_dump(exclude_unset=True) for one in case.hardware.gpus}
     own_price = {} if gpu in known else {"hardware.usd_per_gpu_hour": None}
     changes = {
         **own_price,  # the case prices only the GPUs that it names
         "hardware.gpus": [known.get(gpu, gpu)],
-        "levers.weights": case.weights[0],
-        "levers.kv_cache": case.levers.kv_cache[0],
-        "levers.kv_heads": case.kv_heads[0],
+        **fixed_levers(case.weights[0], case.levers.kv_cache[0], case.kv_heads[0]),
         "levers.tensor_parallel": case.levers.tensor_parallel[0],
         **given,
     }

@@ -26,6 +26,15 @@ class Configuration:
         )
 
 
+def fixed_levers(weights: str, kv_cache: str, kv_heads: int) -> dict[str, object]:
+    """Changes that fix a case's formats and KV heads; some models have no KV heads to fix."""
+    return {
+        "levers.weights": weights,
+        "levers.kv_cache": kv_cache,
+        "levers.kv_heads": kv_heads or None,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Design:
     """A configuration, its batch and how many replicas of it run."""

@@ -21,7 +21,8 @@ from optimiser.planning.design import Configuration
 from optimiser.planning.joined import joined
 from optimiser.planning.planner import Planned, settle_ties
 from optimiser.planning.solvers.base import Status, solver
-from optimiser.studies.options import Lever, baseline_changes
+from optimiser.studies.levers import baseline_changes
+from optimiser.studies.options import Lever
 from optimiser.studies.rows import Row, row
 
 IN_PROGRAM = {"weights", "kv_cache", "kv_heads", "gpu"}

@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from optimiser.case import Case
 from optimiser.catalogue.formats import CACHE_FORMATS, WEIGHT_FORMATS
+from optimiser.planning.design import fixed_levers
 from optimiser.planning.planner import Planned, plan
+from optimiser.studies.rows import Changes
 from optimiser.units import usd_per_month
 
 GROUPED_KV_HEADS = 8
@@ -31,7 +32,7 @@ def rank_levers(planned: Planned, solver_name: str = "cp-sat") -> tuple[LeverRow
     those paid for: of whole instances, where an offer is rented. At equal saving, KV heads nearest
     the model's own come first, then requests/s per GPU.
     """
-    baseline = _fixed(planned)
+    baseline = planned.case.changed(baseline_changes(planned))
     rows = []
     for name, change in _changes(planned):
         changed = plan(baseline.changed(change), solver_name=solver_name, explained=False)
@@ -42,17 +43,13 @@ def rank_levers(planned: Planned, solver_name: str = "cp-sat") -> tuple[LeverRow
     return tuple(sorted(rows, key=_preference))
 
 
-def _fixed(planned: Planned) -> Case:
-    """The case with GPU type, formats and KV heads fixed at the design's."""
+def baseline_changes(planned: Planned) -> Changes:
+    """The case fixed at its design: GPU type, formats and KV heads; the rest as it is."""
     chosen = planned.design.configuration
-    return planned.case.changed(
-        {
-            "hardware.gpus": [chosen.gpu.model_dump(exclude_unset=True)],
-            "levers.weights": chosen.weights,
-            "levers.kv_cache": chosen.kv_cache,
-            "levers.kv_heads": chosen.kv_heads or None,
-        }
-    )
+    return {
+        "hardware.gpus": [chosen.gpu.model_dump(exclude_unset=True)],
+        **fixed_levers(chosen.weights, chosen.kv_cache, chosen.kv_heads),
+    }
 
 
 def _changes(planned: Planned) -> Iterator[tuple[str, dict[str, object]]]:

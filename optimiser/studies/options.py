@@ -89,17 +89,6 @@ def levers_of(planned: Planned, known: Catalogue, shares: Shares = DEFAULT_SHARE
     ]
 
 
-def baseline_changes(planned: Planned) -> Changes:
-    """The case fixed at its design: GPU type, formats and KV heads; the rest as it is."""
-    chosen = planned.design.configuration
-    return {
-        "hardware.gpus": [chosen.gpu.model_dump(exclude_unset=True)],
-        "levers.weights": chosen.weights,
-        "levers.kv_cache": chosen.kv_cache,
-        "levers.kv_heads": chosen.kv_heads or None,
-    }
-
-
 def _formats(planned: Planned) -> Iterator[Lever]:
     chosen = planned.design.configuration
     bits = WEIGHT_FORMATS[chosen.weights].bits

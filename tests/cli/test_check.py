@@ -200,3 +200,12 @@ def test_of_the_offers_the_cheapest_for_so_many_gpus_is_taken() -> None:
     limited = "limits.usd_per_hour=45"
     told = check("--gpus", 8, *formats, "--set", limited, case=case, gpu="b200").data["verdict"]
     assert [c["holds"] for c in told if c["requirement"] == "limits.usd_per_hour"] == [True]
+
+
+def test_a_model_without_kv_heads_is_checked() -> None:
+    ran = check(
+        *("--gpus", 2, "--batch", 64, "--set", "model=mamba-2.8b"),
+        case=CASES / "llama-3.1-8b.yaml",
+        gpu="l4",
+    )
+    assert (ran.err, ran.data["design"]["kv_heads"]) == ("", 0)
