@@ -1,10 +1,7 @@
 """HiGHS on a table of rows: continuous or whole, with a clock, a target and an ear on its bound."""
 
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import highspy
@@ -13,6 +10,7 @@ import numpy as np
 from optimiser.engine.replicas import Floats, Ints
 from optimiser.errors import SolverError
 from optimiser.planning.fleet.rows import Table
+from optimiser.planning.solvers.banner import swallow_banner
 
 
 def _lp(table: Table) -> highspy.HighsLp:
@@ -69,7 +67,7 @@ def continuous(table: Table) -> highspy.Highs:
 
 def new_solver() -> highspy.Highs:
     """A quiet solver on one thread: HiGHS wants one number of threads for the whole process."""
-    _swallow_banner()
+    swallow_banner()
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.silent()
     highs.setOptionValue("threads", 1)
@@ -163,17 +161,3 @@ def _listen(highs: highspy.Highs, ear: Ear) -> None:
     highs.setCallback(heard, None)
     highs.startCallback(kinds.kCallbackMipInterrupt)
     highs.startCallback(kinds.kCallbackMipImprovingSolution)
-
-
-@cache
-def _swallow_banner() -> None:
-    """HiGHS prints a banner to stdout when first constructed, whatever its options say."""
-    sys.stdout.flush()
-    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
-        highspy.Highs()  # type: ignore[no-untyped-call]
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nowhere)

@@ -1,13 +1,10 @@
 """HiGHS through PuLP, with its gaps set to zero."""
 
-import os
-import sys
-from functools import cache
-
 import highspy
 import pulp
 
 from optimiser.errors import SolverError
+from optimiser.planning.solvers.banner import swallow_banner
 from optimiser.planning.solvers.base import Limits, Solution, Status
 from optimiser.planning.solvers.milp import solve_scaled
 
@@ -21,7 +18,7 @@ def run(
     problem: pulp.LpProblem, limits: Limits, presolve: str = "off"
 ) -> tuple[Status, float | None]:
     """Solve a problem in place: its status and bound. Raises SolverError where HiGHS fails."""
-    _swallow_banner()
+    swallow_banner()
     command = pulp.HiGHS(
         msg=False,
         gapRel=0.0,
@@ -49,17 +46,3 @@ def run(
         pulp.LpSolutionInfeasible: Status.INFEASIBLE,
     }
     return statuses.get(problem.sol_status, Status.UNDECIDED), info.mip_dual_bound
-
-
-@cache
-def _swallow_banner() -> None:
-    """HiGHS prints a banner to stdout when first constructed, whatever its options say."""
-    sys.stdout.flush()
-    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
-        highspy.Highs()  # type: ignore[no-untyped-call]
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nowhere)
