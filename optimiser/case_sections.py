@@ -69,21 +69,13 @@ def _named(resolve: Any, values: tuple[object, ...] | None) -> tuple[str, ...] |
 Count = Annotated[int, Field(gt=0, le=1_000_000)]
 
 
-class Brief(Schema):
-    """Traffic, lengths and latency promises."""
+class Traffic(Schema):
+    """How many requests there are, said once, and the names that lengths go by."""
 
     requests_per_s: float | None = Field(default=None, gt=0, le=1e9)
     """Requests that arrive per second; give this or `concurrent_users`."""
     concurrent_users: float | None = Field(default=None, gt=0, le=1e9)
     """Users who always have one request in flight, in place of `requests_per_s`."""
-    prompt_tokens: int = Field(gt=0, le=MOST_TOKENS)
-    """Mean prompt length (ISL), tokens."""
-    answer_tokens: int = Field(gt=0, le=MOST_TOKENS)
-    """Mean answer length (OSL), tokens."""
-    ttft_target_s: float = Field(gt=0, le=1e6)
-    """Longest acceptable time to first token, s."""
-    tpot_target_ms: float = Field(gt=0, le=1e9)
-    """Longest acceptable mean time per output token after the first, ms."""
 
     @model_validator(mode="before")
     @classmethod
@@ -102,6 +94,24 @@ class Brief(Schema):
         return self
 
     @property
+    def traffic_field(self) -> str:
+        """The field that states the traffic."""
+        return "requests_per_s" if self.requests_per_s is not None else "concurrent_users"
+
+
+class Brief(Traffic):
+    """Traffic, lengths and latency promises."""
+
+    prompt_tokens: int = Field(gt=0, le=MOST_TOKENS)
+    """Mean prompt length (ISL), tokens."""
+    answer_tokens: int = Field(gt=0, le=MOST_TOKENS)
+    """Mean answer length (OSL), tokens."""
+    ttft_target_s: float = Field(gt=0, le=1e6)
+    """Longest acceptable time to first token, s."""
+    tpot_target_ms: float = Field(gt=0, le=1e9)
+    """Longest acceptable mean time per output token after the first, ms."""
+
+    @property
     def rate(self) -> float:
         """Requests per second; users are converted at the promised pace.
 
@@ -111,11 +121,6 @@ class Brief(Schema):
             return self.requests_per_s
         pace_s = self.ttft_target_s + self.answer_tokens * s_of_ms(self.tpot_target_ms)
         return (self.concurrent_users or 0.0) / pace_s
-
-    @property
-    def traffic_field(self) -> str:
-        """The field that states the traffic."""
-        return "requests_per_s" if self.requests_per_s is not None else "concurrent_users"
 
 
 class Offers(Schema):

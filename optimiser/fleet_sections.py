@@ -5,9 +5,9 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from optimiser.case import llm_by_name
-from optimiser.case_sections import MOST_TOKENS, Brief, Hardware, Levers, Limits
+from optimiser.case_sections import MOST_TOKENS, Brief, Hardware, Levers, Limits, Traffic
 from optimiser.catalogue.llm import Llm
-from optimiser.schema import Schema, refuse
+from optimiser.schema import refuse
 
 
 class FleetHardware(Hardware):
@@ -38,15 +38,11 @@ class FleetLimits(Limits):
     """Largest share of all requests that spot instances may serve."""
 
 
-class Workload(Schema):
+class Workload(Traffic):
     """One class of traffic: its requests, lengths and promises."""
 
     name: str = Field(min_length=1)
     """Name of the class."""
-    requests_per_s: float | None = Field(default=None, gt=0, le=1e9)
-    """Requests that arrive per second; give this or `concurrent_users`."""
-    concurrent_users: float | None = Field(default=None, gt=0, le=1e9)
-    """Users who always have one request in flight, in place of `requests_per_s`."""
     prompt_tokens: int | None = Field(default=None, gt=0, le=MOST_TOKENS)
     """Mean prompt length (ISL), tokens."""
     answer_tokens: int | None = Field(default=None, gt=0, le=MOST_TOKENS)
@@ -63,27 +59,6 @@ class Workload(Schema):
     """The LLM of this class, where it is not the case's."""
     levers: Levers | None = None
     """Levers that this class accepts, where it accepts fewer than the case allows."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lengths_by_their_other_names(cls, data: object) -> object:
-        """Accepts ISL and OSL for the prompt and answer lengths."""
-        if not isinstance(data, dict):
-            return data
-        names = {"isl": "prompt_tokens", "osl": "answer_tokens"}
-        renamed = {names.get(str(key).lower(), key): value for key, value in data.items()}
-        return renamed if len(renamed) == len(data) else data
-
-    @model_validator(mode="after")
-    def _says_its_traffic_once(self) -> Self:
-        if (self.requests_per_s is None) == (self.concurrent_users is None):
-            refuse("expected requests_per_s or concurrent_users, one of the two")
-        return self
-
-    @property
-    def traffic_field(self) -> str:
-        """The field that states the traffic."""
-        return "requests_per_s" if self.requests_per_s is not None else "concurrent_users"
 
     @classmethod
     def of_brief(cls, brief: Brief) -> "Workload":
