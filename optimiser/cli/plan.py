@@ -59,6 +59,8 @@ def command(
     if not isinstance(case, Case):
         from optimiser.cli.plan_fleet import run
 
+        if cross_check:
+            raise click.UsageError("--cross-check is of single workloads; try --solver highs")
         sys.exit(run(case, solver_name, time_limit_s, save_lp, ranked, format_name, output))
     from optimiser.planning.planner import Infeasible, Planned, Undecided, plan
     from optimiser.review.plan import review

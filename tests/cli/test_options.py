@@ -338,6 +338,12 @@ def test_a_case_error_is_one_json_object_with_every_option(tmp_path: Path) -> No
     assert not out.exists()
 
 
+def test_a_fleet_is_not_said_to_be_cross_checked() -> None:
+    ran = optimise("fleet-azure", "--cross-check")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--cross-check is of single workloads" in ran.err
+
+
 def test_a_model_without_kv_heads_is_planned_with_its_levers() -> None:
     ran = optimise("llama-3.1-8b", "--set", "model=mamba-2.8b", "--format=json")
     assert (ran.code, ran.data["design"]["kv_heads"]) == (0, 0)
