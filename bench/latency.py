@@ -6,6 +6,7 @@ A point is one (configuration, batch); numpy uses one thread for all of this.
 """
 
 import json
+import math
 import time
 from collections.abc import Callable
 from itertools import product
@@ -13,6 +14,7 @@ from itertools import product
 import numpy as np
 
 from optimiser.catalogue.calibrated import calibrated
+from optimiser.catalogue.latency_constants import Deployment
 from optimiser.catalogue.load import default_catalogue, shipped
 from optimiser.engine import latency
 from optimiser.engine.columns_of_shape import cache_bytes, latency_row, weight_bytes
@@ -39,19 +41,9 @@ def main() -> None:
         at = deployment(names, str(names.config(model)), gpu, precision, n, LENGTHS)
         constants = calibrated(folder, gpu_name, engine).constants
         rows.append(latency_row(at, constants))
-        context = LENGTHS[0] + LENGTHS[1] / 2
-        facts.append(
-            (
-                weight_bytes(at),
-                cache_bytes(at, context) / context,
-                gpu.capacity_bytes,
-                at.peak_bytes_per_s,
-                2 * at.shape.params_active / n,
-                at.peak_flops_per_s["fp16"],
-            )
-        )
+        facts.append(_facts(at))
     columns = columns_of(rows)
-    replicas = Replicas(*np.array(facts, dtype=np.float64).T)
+    replicas = Replicas(**{name: np.array([fact[name] for fact in facts]) for name in facts[0]})
     lengths = Lengths(*LENGTHS)
     points = len(rows) * len(BATCHES)
     report = {
@@ -68,6 +60,33 @@ def main() -> None:
         ),
     }
     print(json.dumps(report, indent=2))
+
+
+def _facts(at: Deployment) -> dict[str, float]:
+    """The same deployment as the ideal roofline sees it, every peak reached."""
+    shape, experts = at.shape, at.shape.experts
+    context = at.prompt_tokens + at.answer_tokens / 2
+    held = weight_bytes(at)
+    expert_bytes = 0.0
+    if experts:
+        routed = experts.layers * experts.count * experts.params_each
+        expert_bytes = routed * at.experts.bytes_per_param / at.n_gpus
+    token_flops = 2 * shape.params_active / at.n_gpus
+    return {
+        "usable_bytes": math.inf,
+        "fixed_bytes": held,
+        "kv_held_bytes": cache_bytes(at, at.prompt_tokens + at.answer_tokens),
+        "sampler_fixed_bytes": held,
+        "sampler_bytes": 0.0,
+        "read_bytes": held - expert_bytes,
+        "expert_bytes": expert_bytes,
+        "expert_missed_frac": 1 - experts.per_token / experts.count if experts else 0.0,
+        "kv_read_bytes": cache_bytes(at, context, read=True),
+        "decode_flops": token_flops,
+        "prefill_flops": token_flops * at.prompt_tokens,
+        "bytes_per_s": at.peak_bytes_per_s,
+        "flops_per_s": at.peak_flops_per_s["fp16"],
+    }
 
 
 def _rate(points: int, work: Callable[[], object]) -> int:
