@@ -11,7 +11,13 @@ from calibration.gpus import (
     RELATIVES,
     UNKNOWN_DEVIATION,
 )
-from calibration.parameters import AT_MOST_ONE, ENGINES, FACTORED, family
+from calibration.parameters import (
+    AT_MOST_ONE,
+    ENGINES,
+    FACTORED,
+    ONLY_IN_KERNEL_SUMS,
+    family,
+)
 from optimiser.catalogue.load import default_catalogue
 
 AS_OF = "2026-04"
@@ -39,7 +45,7 @@ def engines_file(values: Mapping[str, float], spread: Mapping[str, float]) -> Do
         "as_of": AS_OF,
         "factors_apply_to": {name: list(whose) for name, whose in FACTORED.items()},
         "at_most_one": list(AT_MOST_ONE),
-        "shared": {**shared, "fp8_layer_floor_s": 0.0, "prompt_attention_frac": 1.0},
+        "shared": {**shared, **ONLY_IN_KERNEL_SUMS},
         "shared_deviation": {name: spread[name] for name in shared},
         "engines": engines,
         "engines_deviation": factors,
@@ -97,6 +103,7 @@ def _kernel_gpu(gpu: str, found: Document, fp8_of_fp16: float) -> Document:
         return {
             "weight_bandwidth_frac": kernel["weight_bandwidth_frac"],
             "flop_frac": _formats(gpu, {"fp16": fp16, "fp8": fp8}),
+            "unhidden_frac": kernel["unhidden_frac"],
             "link_bandwidth_frac": kernel["link_bandwidth_frac"],
         }
 

@@ -24,9 +24,12 @@ KERNEL = (
     Parameter("cache_bandwidth_frac", 0.75, 0.3),
     Parameter("flop_frac.fp16", 0.7, 0.3),
     Parameter("flop_frac.fp8", 0.6, 0.3),
+    Parameter("unhidden_frac", 0.3, 1.0),
     Parameter("prompt_attention_frac", 0.7, 0.5),
     Parameter("link_bandwidth_frac", 0.35, 0.5),
     Parameter("link_latency_s", 5e-6, 1.0),
+    Parameter("link_large_s", 10e-6, 1.0),
+    Parameter("link_large_bytes", 2e5, 1.0),
     Parameter("layer_floor_s", 15e-6, 1.0),
     Parameter("fp8_layer_floor_s", 10e-6, 1.0),
 )

@@ -22,7 +22,7 @@ def ideal_values() -> dict[str, float]:
     """The ideal roofline: peaks reached, links, floors and host work free."""
     whole = {n: float(getattr(UNIT, n)) for n in UNIT.__dataclass_fields__ if n != "flop_frac"}
     flops = {f"flop_frac.{fmt}": 1.0 for fmt in UNIT.flop_frac}
-    return {**whole, **flops, "link_bandwidth_frac": math.inf}
+    return {**whole, **flops, "link_bandwidth_frac": math.inf, "link_large_s": 0.0}
 
 
 def ideal(table: Table) -> Predicted:

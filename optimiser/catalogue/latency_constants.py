@@ -55,6 +55,8 @@ class LatencyConstants:
     cache_bandwidth_frac: float
     flop_frac: Mapping[str, float]
     """Share of the peak arithmetic by format."""
+    unhidden_frac: float
+    """Of the shorter of reading and multiplying weights, the share not hidden behind the longer."""
     expert_flop_frac: float
     """What grouped expert products achieve of `flop_frac`."""
     prompt_attention_frac: float
@@ -64,6 +66,10 @@ class LatencyConstants:
     link_bandwidth_frac: float
     link_latency_s: float
     """One all-reduce, whatever its size."""
+    link_large_s: float
+    """More of an all-reduce whose message is large: it takes a protocol of more steps."""
+    link_large_bytes: float
+    """What is large: the extra grows as 1 - exp(-bytes that a GPU sends / these)."""
     layer_floor_s: float
     """A layer's launches and small kernels."""
     fp8_layer_floor_s: float

@@ -91,7 +91,8 @@ def latency_row(at: Deployment, constants: LatencyConstants) -> LatencyRow:
     cache_s = cache_bytes(at, context, read=True) / (
         constants.cache_bandwidth_frac * at.peak_bytes_per_s
     )
-    link_bytes = 2 * shape.layers * shape.hidden_size * LINK_BYTES_PER_NUMBER * 2 * (n - 1) / n
+    message_bytes = shape.hidden_size * LINK_BYTES_PER_NUMBER * 2 * (n - 1) / n
+    reduces = 2 * shape.layers if n > 1 else 0
     return LatencyParts(
         weight_read_s=(
             attention * groups * _read_s(at, constants, at.attention)
@@ -114,9 +115,14 @@ def latency_row(at: Deployment, constants: LatencyConstants) -> LatencyRow:
         / (n * _rate(at, constants, at.experts.compute) * constants.expert_flop_frac)
         if experts
         else 0.0,
+        unhidden_frac=constants.unhidden_frac,
         sequence_s=max(cache_s, decode_attention_flops(at, context) * score_s) / groups
         + constants.sequence_s,
-        link_token_s=link_bytes / (constants.link_bandwidth_frac * at.link_bytes_per_s),
+        link_token_s=reduces
+        * message_bytes
+        / (constants.link_bandwidth_frac * at.link_bytes_per_s),
+        link_large_s=reduces * constants.link_large_s,
+        link_large_tokens=constants.link_large_bytes / message_bytes if n > 1 else 1.0,
         floor_s=_floor_s(at, constants),
         prompt_tokens=at.prompt_tokens - at.cached_tokens,
         answer_tokens=at.answer_tokens,

@@ -23,21 +23,36 @@ CHUNK_TOKENS = 8192
 def step_s(columns: LatencyColumns, decoding: Batch, tokens: Batch) -> Floats:
     """One step, s: `decoding` sequences get a token each, `tokens` pass through the weights.
 
-    max(read, m * token) of attention and dense weights + the same of the head, for the decoding
-    sequences + the same of the experts + cache, links and floors. A step without decoding has no
-    head. Shape: `decoding` and `tokens` broadcast against (n_configurations,).
+    Attention and dense weights, read and multiplied + the head, for the decoding sequences +
+    the experts + cache, links and floors. A step without decoding has no head. Shape: `decoding`
+    and `tokens` broadcast against (n_configurations,).
     """
-    weights = np.maximum(columns.weight_read_s, tokens * columns.weight_token_s)
-    head = np.maximum(columns.head_read_s, decoding * columns.head_token_s) * (
-        np.asarray(decoding) > 0
-    )
-    linear = decoding * columns.sequence_s + tokens * columns.link_token_s
-    total: Floats = weights + head + expert_s(columns, tokens) + linear + columns.floor_s
+    weights = _together_s(columns, columns.weight_read_s, tokens * columns.weight_token_s)
+    head = _together_s(columns, columns.head_read_s, decoding * columns.head_token_s)
+    rest = decoding * columns.sequence_s + links_s(columns, tokens) + columns.floor_s
+    total: Floats = weights + head * (np.asarray(decoding) > 0) + expert_s(columns, tokens) + rest
     return total
 
 
+def _together_s(columns: LatencyColumns, read_s: Floats, multiply_s: Floats) -> Floats:
+    """Weights read and multiplied at once, s: max(read, multiply) + u * min(read, multiply).
+
+    The same as (1 - u) * max + u * (read + multiply), which keeps what both of these keep.
+    """
+    longer = np.maximum(read_s, multiply_s)
+    return longer + columns.unhidden_frac * np.minimum(read_s, multiply_s)
+
+
+def links_s(columns: LatencyColumns, tokens: Batch) -> Floats:
+    """All-reduces beside their latency, s: m * token + large * (1 - exp(-m / m_large))."""
+    growing: Floats = tokens * columns.link_token_s
+    if not np.any(columns.link_large_s):
+        return growing
+    return growing - columns.link_large_s * np.expm1(-tokens / columns.link_large_tokens)
+
+
 def expert_s(columns: LatencyColumns, tokens: Batch) -> Floats:
-    """Routed experts in a step, s: max(distinct experts * read, m * token).
+    """Routed experts in a step, s: distinct experts read, m tokens multiplied.
 
     `tokens` tokens with k of E experts each touch E * (1 - (1 - k/E)^m) distinct ones on average.
     """
@@ -45,7 +60,7 @@ def expert_s(columns: LatencyColumns, tokens: Batch) -> Floats:
         return np.zeros(np.broadcast_shapes(np.shape(tokens), columns.experts.shape))
     untouched = np.log1p(-np.minimum(columns.experts_per_token / columns.experts, ALL_BUT_ONE))
     distinct = -columns.experts * np.expm1(tokens * untouched)
-    return np.maximum(distinct * columns.expert_read_s, tokens * columns.expert_token_s)
+    return _together_s(columns, distinct * columns.expert_read_s, tokens * columns.expert_token_s)
 
 
 ALL_BUT_ONE = 1 - 2**-20

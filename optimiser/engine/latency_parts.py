@@ -33,10 +33,16 @@ class LatencyParts(Generic[Number]):
     """Reading one expert's share in every layer with experts, imbalance included."""
     expert_token_s: Number
     """Multiplying a token's experts in every layer with experts, imbalance included."""
+    unhidden_frac: Number
+    """Of the shorter of reading and multiplying, what is not hidden behind the longer."""
     sequence_s: Number
     """Each decoding sequence: max(cache bytes / bandwidth, attention FLOPs / rate) + host work."""
     link_token_s: Number
     """All-reducing a token's activations, twice a layer."""
+    link_large_s: Number
+    """More of all the step's all-reduces where their messages are large; 0 on one GPU."""
+    link_large_tokens: Number
+    """Tokens of a step whose messages are large."""
     floor_s: Number
     """What a step costs whatever is in it: floors of layers, experts and links."""
     prompt_tokens: Number

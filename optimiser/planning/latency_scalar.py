@@ -77,13 +77,13 @@ class Latency:
         read_s += self._read_s(at.dense, dense / at.n_gpus)
         multiply_s = self._multiply_s(at.attention, attention * tokens / at.n_gpus)
         multiply_s += self._multiply_s(at.dense, dense * tokens / at.n_gpus)
-        return max(read_s, multiply_s)
+        return self._overlapping_s(read_s, multiply_s)
 
     def _head_s(self, decoding: float) -> float:
         shape = self.at.shape
         share = (shape.head_params or shape.embedding_params) / self.at.n_gpus
         read_s = self._read_s(self.at.head, share)
-        return max(read_s, self._multiply_s(self.at.head, share * decoding))
+        return self._overlapping_s(read_s, self._multiply_s(self.at.head, share * decoding))
 
     def _experts_s(self, tokens: float) -> float:
         experts, constants = self.at.shape.experts, self.constants
@@ -94,7 +94,7 @@ class Latency:
         share = experts.params_each / self.at.n_gpus
         read_s = self._read_s(self.at.experts, touched * share)
         multiply_s = self._multiply_s(self.at.experts, experts.per_token * tokens * share)
-        layer_s = max(read_s, multiply_s / constants.expert_flop_frac)
+        layer_s = self._overlapping_s(read_s, multiply_s / constants.expert_flop_frac)
         slowest = constants.expert_imbalance if self.at.n_gpus > 1 else 1.0
         return slowest * experts.layers * layer_s
 
@@ -133,7 +133,9 @@ class Latency:
             return 0.0
         each_bytes = tokens * at.shape.hidden_size * ACTIVATION_BYTES * 2 * (n - 1) / n
         rate = self.constants.link_bandwidth_frac * at.link_bytes_per_s
-        return 2 * at.shape.layers * (self.constants.link_latency_s + each_bytes / rate)
+        large = 1 - math.exp(-each_bytes / self.constants.link_large_bytes)
+        each_s = self.constants.link_latency_s + large * self.constants.link_large_s
+        return 2 * at.shape.layers * (each_s + each_bytes / rate)
 
     def _floors_s(self) -> float:
         at, constants, experts = self.at, self.constants, self.at.shape.experts
@@ -165,6 +167,10 @@ class Latency:
         if part.compute == "fp8":
             rate *= self.constants.fp8_bandwidth_factor
         return params * part.bytes_per_param / rate
+
+    def _overlapping_s(self, read_s: float, multiply_s: float) -> float:
+        shorter, longer = sorted((read_s, multiply_s))
+        return longer + self.constants.unhidden_frac * shorter
 
     def _multiply_s(self, part: PartFormat, params: float) -> float:
         return 2 * params / self._flops_per_s(part.compute)

@@ -102,13 +102,8 @@ def test_kernel_sums_are_within_their_errors():
     found = yaml.safe_load((FOLDER / "accuracy.yaml").read_text())["kernels"]
     cells = [gpu for source in found.values() for gpu in source.values()]
     for phase, most in (("decode", 0.08), ("prefill", 0.12)):
-        of = [gpu[phase]["measured"] for gpu in cells]
-        rows = np.array([cell["rows"] for cell in of])
-        mean = np.array([cell["mean_error_frac"] for cell in of])
-        assert (mean * rows).sum() / rows.sum() <= most
-        # On B200 the measured step itself falls with the batch: all-reduces are slower at 8 and
-        # 16 sequences than at 32, fp8 products slower at 1 than at 4. A rising form misses those.
-        assert (mean <= most + 0.01).all()
+        mean = np.array([gpu[phase]["measured"]["mean_error_frac"] for gpu in cells])
+        assert (mean <= most).all()
         assert (mean < [gpu[phase]["ideal"]["mean_error_frac"] for gpu in cells]).all()
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 from hypothesis import strategies as st
@@ -41,14 +42,22 @@ def deployments(draw: st.DrawFn) -> tuple[Deployment, LatencyConstants]:
         for size, compute in ((2, "fp16"), (1, "fp8"), (0.5625, "fp4"), (0.5625, "fp16"))
         if compute in peaks
     ]
-    at = st.sampled_from(formats)
+    part = st.sampled_from(formats)
     n_gpus = draw(st.sampled_from([1, 2, 4, 8, 16]))
     groups = draw(st.sampled_from([g for g in (1, 2, 4, 8) if g <= n_gpus]))
-    return Deployment(
+    constants = calibrated(CALIBRATION, gpu.name, draw(st.sampled_from(ENGINES))).constants
+    if draw(st.booleans()):
+        constants = replace(
+            constants,
+            unhidden_frac=draw(st.floats(0, 1)),
+            link_large_s=draw(st.floats(0, 1e-4)),
+            link_large_bytes=draw(st.floats(1e3, 1e7)),
+        )
+    at = Deployment(
         shape=shape(draw(st.sampled_from(MODELS))),
-        attention=draw(at),
-        dense=draw(at),
-        experts=draw(at),
+        attention=draw(part),
+        dense=draw(part),
+        experts=draw(part),
         head=PartFormat(2, "fp16"),
         cache_bytes_per_number=draw(st.sampled_from([1.0, 2.0])),
         n_gpus=n_gpus,
@@ -59,4 +68,5 @@ def deployments(draw: st.DrawFn) -> tuple[Deployment, LatencyConstants]:
         prompt_tokens=draw(st.integers(1, 65536)),
         answer_tokens=draw(st.integers(1, 16384)),
         sparse_tokens=draw(st.sampled_from([None, None, 2048])),
-    ), calibrated(CALIBRATION, gpu.name, draw(st.sampled_from(ENGINES))).constants
+    )
+    return at, constants

@@ -118,11 +118,14 @@ def _tiny(n_gpus=1, groups=1, **changes) -> tuple[Deployment, LatencyConstants]:
         "fp8_bandwidth_factor": 1.0,
         "cache_bandwidth_frac": 0.5,
         "flop_frac": {"fp16": 0.5},
+        "unhidden_frac": 0.0,
         "expert_flop_frac": 0.5,
         "prompt_attention_frac": 1.0,
         "expert_imbalance": 1.25,
         "link_bandwidth_frac": 0.5,
         "link_latency_s": 1e-3,
+        "link_large_s": 0.0,
+        "link_large_bytes": 1.0,
         "layer_floor_s": 2e-3,
         "fp8_layer_floor_s": 5.0,
         "step_floor_s": 3e-3,
@@ -162,6 +165,24 @@ def test_links_and_imbalance_by_hand():
     # x 2 x 1/2 at 50 MB/s = 8 us.
     expected_ms = (4.8 + 1.6 + 0.64 * 1.25 + 20) / 2 + 0.2 + 39 + 20 * 1.008
     assert Latency(*_tiny(n_gpus=2)).step_s(2, 2) == pytest.approx(expected_ms / 1e3, rel=1e-12)
+
+
+def test_reading_that_multiplying_does_not_hide_by_hand():
+    # The step above, with a quarter of the shorter of each pair on top: 2.4 ms beside 4.8 ms,
+    # 0.8 ms beside 1.6 ms, 0.2667 ms beside 0.64 ms.
+    at, constants = _tiny(unhidden_frac=0.25)
+    expected_ms = 4.8 + 1.6 + 0.64 + 20.2 + 39 + 0.25 * (2.4 + 0.8 + 4 / 15)
+    assert Latency(at, constants).step_s(2, 2) == pytest.approx(expected_ms / 1e3, rel=1e-12)
+
+
+def test_all_reduces_of_large_messages_by_hand():
+    # Two GPUs: each sends 2 tokens x 100 x 2 bytes x 2 x 1/2 = 400 bytes; large is 400 bytes, so
+    # 1 - 1/e = 0.6321 of the extra 3 ms comes on top of each of 20 all-reduces.
+    plain = Latency(*_tiny(n_gpus=2)).step_s(2, 2)
+    large = Latency(*_tiny(n_gpus=2, link_large_s=3e-3, link_large_bytes=400.0)).step_s(2, 2)
+    assert large - plain == pytest.approx(20 * 3e-3 * 0.6321205588, rel=1e-9)
+    alone = Latency(*_tiny(link_large_s=3e-3, link_large_bytes=400.0)).step_s(2, 2)
+    assert alone == Latency(*_tiny()).step_s(2, 2)
 
 
 def test_load_by_hand():
