@@ -7,14 +7,14 @@ import pulp
 
 from optimiser.catalogue.formats import CACHE_FORMATS, WEIGHT_FORMATS
 from optimiser.planning.design import Configuration
-from optimiser.planning.program import Program
+from optimiser.planning.one_pool import OnePool
 
 OWN_BITS = 16
 """Bits of the numbers that most models are published in."""
 
 
 def preferences(
-    program: Program, first: Sequence[int] = (), last: Sequence[int] = ()
+    program: OnePool, first: Sequence[int] = (), last: Sequence[int] = ()
 ) -> Iterator[tuple[str, list[tuple[pulp.LpVariable, float]]]]:
     """Objectives to minimise in turn once the cost is settled, less those that cannot differ.
 
@@ -44,7 +44,7 @@ def preferences(
         yield "last", _weighted(program, last)
 
 
-def _weighted(program: Program, weights: Sequence[int]) -> list[tuple[pulp.LpVariable, float]]:
+def _weighted(program: OnePool, weights: Sequence[int]) -> list[tuple[pulp.LpVariable, float]]:
     return [(use, weight) for use, weight in zip(program.use, weights, strict=True) if weight]
 
 

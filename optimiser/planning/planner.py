@@ -15,8 +15,8 @@ from optimiser.planning.configurations import Space, configurations
 from optimiser.planning.cut_loop import Found, Run, search
 from optimiser.planning.design import Design
 from optimiser.planning.export import save_failure, save_program
+from optimiser.planning.one_pool import Chosen, OnePool
 from optimiser.planning.order import preferences
-from optimiser.planning.program import Program, settle
 from optimiser.planning.solvers.base import Status, solver
 from optimiser.planning.verify import Verdict, verify
 from optimiser.units import usd
@@ -112,18 +112,18 @@ def plan(
     rounds = run.rounds
     if save_lp is not None:
         _cut_beyond_tpot(program, run)
-        save_program(program, save_lp)
+        save_program(program, case, save_lp)
     if found.status is Status.INFEASIBLE:
         if space.compliant.any():
             raise SolverError(f"{solver_name} finds no design where the engine does: please report")
         conflicts = explain.conflicts(space, run.solve) if explained else ()
         return Infeasible(case, conflicts, solver_name, len(space), time.perf_counter() - start)
-    if found.design is None:
+    if found.answer is None:
         return Undecided(case, solver_name, len(space), time.perf_counter() - start)
-    design, notes = found.design, list[str]()
+    design, notes = found.answer.design, list[str]()
     if found.status is Status.OPTIMAL:
         ranked = settle_ties(space, found.cost_nano_usd, run)
-        design = ranked.design if ranked and ranked.design else design
+        design = ranked.answer.design if ranked and ranked.answer else design
         if ranked is None:
             notes.append("time limit: equally cheap designs were not ranked")
     verdict = verify(case, design)
@@ -143,7 +143,7 @@ def plan(
     return Planned(case, design, verdict, proof, space.excluded, tuple(notes))
 
 
-def _cut_beyond_tpot(program: Program, run: Run) -> None:
+def _cut_beyond_tpot(program: OnePool, run: Run) -> None:
     """Add the cuts that the program needs where a reader deletes its `tpot` rows."""
     without = build(program.space.relaxed(frozenset({"brief.tpot_target_ms"})))
     search(without, run)
@@ -159,20 +159,20 @@ def settle_ties(
     run: Run,
     first: Sequence[int] = (),
     last: Sequence[int] = (),
-) -> Found | None:
+) -> Found[Chosen] | None:
     """The preferred one of the designs that cost the least; None where time ran out.
 
     Each preference runs to a design that the engine agrees with before the next begins; `first` and
     `last` are more of them, a weight for each configuration. Configurations whose largest batch
-    cannot reach the settled cost are dominated and dropped; `Found.chosen` counts in the space that
+    cannot reach the settled cost are dominated and dropped; `Chosen.place` counts in the space that
     was given. Raises SolverError where the solver finds none at a cost that it proved.
     """
     cheapest = space.cost_nano_usd(space.fewest_replicas(space.largest_batch))
     able = (space.largest_batch > 0) & (cheapest <= cost_nano_usd)
     kept = np.flatnonzero(able)
     program = build(space.only(kept))
-    settle(program, cost_nano_usd)
-    found: Found | None = None
+    program.settle(cost_nano_usd)
+    found: Found[Chosen] | None = None
     weights = ([given[int(i)] for i in kept] if given else [] for given in (first, last))
     for name, terms in preferences(program, *weights):
         program.minimise(terms)
@@ -182,7 +182,9 @@ def settle_ties(
         if found.status is not Status.OPTIMAL:
             return None
         program.hold(name, terms, found.value)
-    return replace(found, chosen=int(kept[found.chosen])) if found else None
+    if found is None or found.answer is None:
+        return None
+    return replace(found, answer=found.answer._replace(place=int(kept[found.answer.place])))
 
 
 def _cross_check(case: Case, design: Design, solver_name: str) -> str:

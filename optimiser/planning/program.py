@@ -1,76 +1,116 @@
-"""The mixed-integer program of a case as named PuLP variables and rows, and its cuts.
+"""A program of whole numbers: named variables, rows that quote the case, and what is paid for.
 
-What the rows say is in `build.py`. A capacity row is a line under the whole points (b, N_d(b)) of
-every configuration of a group at once; a cut is one more line, of the slope that holds a
-configuration to its exact whole need.
+    minimise     Σ price[o] · units[o]                      o: a way to rent a GPU type
+    instances_o  units[o] ≥ Σ units a replica[p] · replicas[p]
+    stock_l      Σ use[l, o] · units[o] ≤ most[l]
+
+What the traffic asks of the replicas comes from the two kinds of program: `OnePool` for one
+workload in one pool, `SharedPools` for any number of workloads that share any number of pools.
+Both start with few rows and get more from the engine, as `cut_loop.py` asks it about each
+solution; all coefficients are whole, so that no solver rounds anything.
 """
 
+import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Generic, TypeVar
 
-import numpy as np
 import pulp
 
-from optimiser.engine.replicas import Ints
-from optimiser.planning.configurations import Need, Space
-from optimiser.planning.cuts import hull_edge, line_heights
-from optimiser.planning.design import Design
 from optimiser.units import usd
 
-LEVEL = (1, 0)
-"""Slope of the line that every group has from the start, exact for all of its configurations."""
+Answer = TypeVar("Answer")
+Terms = Iterable[tuple[pulp.LpVariable, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """The configurations of one GPU type, tensor-parallel size and offer: one price."""
+class Rented:
+    """Replicas that are paid for in the same units."""
 
     label: str
-    members: Ints
-    """Their indices in the space."""
-    tensor_parallel: int
     unit_nano_usd: int
-    unit_replicas: int
-    unit_gpus: int
-    replicas: pulp.LpVariable
-    units: pulp.LpVariable
-    """What is paid for: whole instances, or the replicas themselves."""
-    batch: pulp.LpVariable
+    holds: tuple[tuple[pulp.LpVariable, Fraction], ...]
+    """Replicas, and the units that each takes: 2 GPUs, or a quarter of an instance."""
+    most: int
+    """Most units that any answer could need."""
 
 
-class Edge(NamedTuple):
-    """An edge of one configuration's hull: q · need + p · batch is nowhere below `height`."""
+class Program(ABC, Generic[Answer]):
+    """A named PuLP problem, and how a solver's values read as an answer."""
 
-    chosen: int
-    q: int
-    p: int
-    height: int
+    def __init__(self, name: str) -> None:
+        """An empty program."""
+        self.problem = pulp.LpProblem(legal_name(name), pulp.LpMinimize)
+        self.quotes: dict[str, str] = {}
+        """Row name to the field of the case that it stands for."""
+        self.paid: list[tuple[pulp.LpVariable, int]] = []
+        """Units, and what one costs an hour in nano-dollars."""
 
+    @abstractmethod
+    def answer(self, values: dict[str, int]) -> Answer:
+        """What the variables' values stand for."""
 
-@dataclass(slots=True)
-class Program:
-    """The program of a space: a named PuLP problem, and how its values read as a design."""
+    @abstractmethod
+    def agreed(self, answer: Answer) -> Answer | None:
+        """The answer, or one like it that costs no more, if the engine finds it sufficient."""
 
-    space: Space
-    problem: pulp.LpProblem
-    use: tuple[pulp.LpVariable, ...]
-    batch: pulp.LpVariable
-    replicas: pulp.LpVariable
-    groups: tuple[Group, ...]
-    group_of: Ints
-    quotes: dict[str, str] = field(default_factory=dict)
-    """Row name to the field of the case that it stands for."""
-    cuts: set[tuple[str, int, int, int]] = field(default_factory=set)
-    """Need, configuration and slope of the lines that are in."""
+    @abstractmethod
+    def repaired(self, answer: Answer) -> Answer | None:
+        """The answer with the replicas that the engine asks for, if the limits allow them."""
 
-    def design(self, values: dict[str, int]) -> tuple[int, Design]:
-        """The configuration index and the design that the variables' values stand for."""
-        chosen = next(i for i, variable in enumerate(self.use) if values[variable.name])
-        group = self.groups[self.group_of[chosen]]
-        batch, replicas = values[group.batch.name], values[group.replicas.name]
-        return chosen, Design(self.space.configurations[chosen], batch, replicas)
+    @abstractmethod
+    def cut_off(self, answer: Answer) -> bool:
+        """Add rows that exclude an answer that falls short; False where none would be new."""
+
+    @abstractmethod
+    def cost_nano_usd(self, answer: Answer) -> int:
+        """What an answer costs an hour."""
+
+    def variable(self, name: str, low: int, high: int) -> pulp.LpVariable:
+        """Add a whole variable."""
+        return self.problem.add_variable(name, low, high, cat=pulp.LpInteger)
+
+    def rent(self, rented: Sequence[Rented]) -> list[pulp.LpVariable]:
+        """Pay for replicas: the units of each rental, and the cost as objective.
+
+        Where each replica is one unit and no other replicas share it, they are the units.
+        """
+        found = []
+        for one in rented:
+            units = self._units(one)
+            found.append(units)
+            self.paid.append((units, one.unit_nano_usd))
+        self.minimise(self.cost_terms())
+        return found
+
+    def _units(self, one: Rented) -> pulp.LpVariable:
+        if len(one.holds) == 1 and one.holds[0][1] == 1:
+            return one.holds[0][0]
+        units = self.variable(f"instances_{one.label}", 0, one.most)
+        whole = math.lcm(*(taken.denominator for _, taken in one.holds))
+        terms = [(units, whole), *((n, -int(taken * whole)) for n, taken in one.holds)]
+        self.row(f"instances_{one.label}", terms, pulp.LpConstraintGE, 0)
+        return units
+
+    def limit_stock(
+        self, name: str, units: Sequence[pulp.LpVariable], use: Sequence[int], most: int, quote: str
+    ) -> None:
+        """Rented units draw on a stock: of a GPU type, or of all GPUs that a case allows."""
+        terms = zip(units, use, strict=True)
+        self.row(name, terms, pulp.LpConstraintLE, most, quote)
+
+    def limit_cost(self, name: str, most_nano_usd: int, quote: str = "") -> None:
+        """Cost at most so many nano-dollars, in the largest whole unit that all prices share."""
+        step = math.gcd(*(price for _, price in self.paid))
+        terms = [(units, price // step) for units, price in self.paid]
+        self.row(name, terms, pulp.LpConstraintLE, most_nano_usd // step, quote)
+
+    def cost_terms(self) -> list[tuple[pulp.LpVariable, float]]:
+        """The cost, dollars per hour."""
+        return [(units, usd(price)) for units, price in self.paid]
 
     def minimise(self, terms: Iterable[tuple[pulp.LpVariable, float]]) -> None:
         """Replace the objective."""
@@ -81,68 +121,12 @@ class Program:
         whole = [(variable, int(coefficient)) for variable, coefficient in terms]
         self.row(f"settled_{legal_name(name)}", whole, pulp.LpConstraintLE, value)
 
-    def cost_terms(self) -> list[tuple[pulp.LpVariable, float]]:
-        """The cost, dollars per hour."""
-        return [(group.units, usd(group.unit_nano_usd)) for group in self.groups]
-
-    def row(
-        self,
-        name: str,
-        terms: Iterable[tuple[pulp.LpVariable, int]],
-        sense: int,
-        right: int,
-        quote: str = "",
-    ) -> None:
+    def row(self, name: str, terms: Terms, sense: int, right: int, quote: str = "") -> None:
         """Add a row of whole coefficients; `quote` is the case's field that it stands for."""
         expression = pulp.LpAffineExpression([(v, c) for v, c in terms if c])
         self.problem.addConstraint(pulp.LpConstraint(expression, sense, name, right))
         if quote:
             self.quotes[name] = quote
-
-    def cut(self, need: Need, points: Sequence[tuple[int, int]]) -> bool:
-        """Add the lines that hold configurations to their whole need at a batch each.
-
-        A line lies under the points of its whole group. Returns False where all are in already.
-        """
-        edges = [edge for edge in (self._edge(need, *point) for point in points) if edge]
-        if not edges:
-            return False
-        members = [self.groups[self.group_of[edge.chosen]].members for edge in edges]
-        sizes = [len(each) for each in members]
-        q = np.repeat([edge.q for edge in edges], sizes)
-        p = np.repeat([edge.p for edge in edges], sizes)
-        heights = line_heights(self.space, need, np.concatenate(members), q, p)
-        for edge, own in zip(edges, np.split(heights, np.cumsum(sizes)[:-1]), strict=True):
-            group = self.groups[self.group_of[edge.chosen]]
-            own[group.members == edge.chosen] = edge.height
-            terms = [(group.replicas, edge.q), (group.batch, edge.p)]
-            terms += [(self.use[d], -int(h)) for d, h in zip(group.members, own, strict=True)]
-            name = f"{need.name}_{group.label}_{edge.q}_{edge.p}_{edge.chosen}"
-            self.row(name, terms, pulp.LpConstraintGE, 0, need.field)
-        return True
-
-    def _edge(self, need: Need, chosen: int, batch: int) -> Edge | None:
-        """The edge of a configuration's hull at a batch; None where its line is in already."""
-        most = int(self.space.batch_by_memory[chosen])
-        batches = np.arange(1, most + 1)
-        needed = need.whole(np.full(most, chosen), batches)
-        q, p = hull_edge(needed, batch - 1)
-        key = (need.name, chosen, q, p)
-        if key in self.cuts or (q, p) == LEVEL:
-            return None
-        self.cuts.add(key)
-        return Edge(chosen, q, p, int((q * needed + p * batches).min()))
-
-
-def settle(program: Program, nano_usd_per_hour: int) -> None:
-    """Hold the cost to what the cost program proved least.
-
-    One group alone is paid for, so the cost is a number of its units: rows of ones, which no
-    solver's floating point can misread, where nano-dollars are beyond the tolerance of some.
-    """
-    for group in program.groups:
-        most = nano_usd_per_hour // group.unit_nano_usd
-        program.row(f"settled_cost_{group.label}", [(group.units, 1)], pulp.LpConstraintLE, most)
 
 
 def legal_name(name: str) -> str:

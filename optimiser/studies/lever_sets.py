@@ -87,7 +87,8 @@ def _cheapest(space: Space, sets: list[tuple[Lever, ...]], solver_name: str) -> 
         return None
     places = [place[name] for name in names]
     ranked = settle_ties(space, found.cost_nano_usd, run, first=n_levers, last=places)
-    return (ranked or found).chosen
+    best = (ranked or found).answer
+    return best.place if best else None
 
 
 def _choices(

@@ -16,7 +16,7 @@ from optimiser.planning.build import build
 from optimiser.planning.configurations import configurations
 from optimiser.planning.cut_loop import Run, search
 from optimiser.planning.export import save_program
-from optimiser.planning.program import Program, settle
+from optimiser.planning.one_pool import OnePool
 from optimiser.planning.solvers.base import Limits, Status, solver
 from tests import oracle
 from tests.strategies import case_of, draw_case
@@ -168,7 +168,7 @@ def test_users_are_rows_of_their_own(tmp_path: Path) -> None:
     assert optimum_of(without_rows(path, "concurrency")) == pytest.approx(4.0)
 
 
-def variable_names(program: Program) -> list[str]:
+def variable_names(program: OnePool) -> list[str]:
     return [variable.name for variable in program.problem.variables()]
 
 
@@ -232,7 +232,7 @@ def test_solved_variables_agree_with_each_other() -> None:
         if search(program, Run(solve)).status is not Status.OPTIMAL:
             continue
         values = solve(program.problem, Limits()).values
-        _, design = program.design(values)
+        _, design = program.answer(values)
         chosen = design.configuration
         assert values["batch"] == design.batch
         assert values["replicas"] == design.replicas
@@ -292,10 +292,10 @@ def test_a_file_is_replaced_whole_or_not_at_all(
     with monkeypatch.context() as patched:
         patched.setattr(pulp.LpProblem, "writeLP", breaks)
         with pytest.raises((InputError, OSError)):
-            save_program(program, path)
+            save_program(program, program.space.case, path)
     assert path.read_text(encoding="utf-8") == "what was there"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["program.lp"]
-    save_program(program, path)
+    save_program(program, program.space.case, path)
     assert optimum_of(path) is not None
     assert sorted(p.name for p in tmp_path.iterdir()) == ["program.lp"]
     assert stat.S_ISREG(path.stat().st_mode)
@@ -304,7 +304,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     program = build(configurations(shipped_case("chat-7b")))
     with pytest.raises(InputError):
-        save_program(program, tmp_path / "no-such-folder" / "program.lp")
+        save_program(program, program.space.case, tmp_path / "no-such-folder" / "program.lp")
 
 
 def test_a_cut_is_added_once() -> None:
@@ -325,10 +325,10 @@ def test_a_cut_is_added_once() -> None:
 def test_cost_is_held_to_the_nano_dollar() -> None:
     """Settled cost rows take the largest unit that prices share, rounded down."""
     program = build(configurations(shipped_case("chat-7b")))
-    settle(program, 5_999_999_999)  # just under three GPUs at two dollars
+    program.settle(5_999_999_999)  # just under three GPUs at two dollars
     assert search(program, Run(solver("cp-sat"))).status is Status.INFEASIBLE
     program = build(configurations(shipped_case("chat-7b")))
-    settle(program, 6_000_000_000)
+    program.settle(6_000_000_000)
     assert search(program, Run(solver("cp-sat"))).status is Status.OPTIMAL
 
 
