@@ -15,11 +15,11 @@ from statistics import median
 import numpy as np
 from fleet_instances import fleet_of, load
 
-from optimiser.planning.fleet.named import named, numbered
 from optimiser.planning.fleet.pools import Fleet, Pools
+from optimiser.planning.fleet.rows import table
 from optimiser.planning.fleet.search import FleetFound, search
-from optimiser.planning.solvers.base import Limits, Status
-from optimiser.planning.solvers.mixed import solve_mixed
+from optimiser.planning.fleet.solve_rows import Solved, run_whole
+from optimiser.planning.solvers.base import Status
 
 MARKS_S = (10.0, 30.0, 120.0)
 
@@ -36,6 +36,13 @@ def at(found: FleetFound, seconds: float) -> tuple[float, float]:
 def gap(cost: float, bound: float) -> float:
     """(cost - bound) / cost."""
     return 1.0 if cost == float("inf") else (cost - bound) / cost
+
+
+def alone(fleet: Fleet, seconds: float) -> Solved:
+    """The plain program handed whole to HiGHS."""
+    rows, columns = table(fleet, totals=False)
+    rows.serve_all(columns)
+    return run_whole(rows, columns.whole, seconds=seconds)
 
 
 def run_instance(name: str, runs: int, with_plain: bool) -> None:
@@ -62,8 +69,7 @@ def run_instance(name: str, runs: int, with_plain: bool) -> None:
     if with_plain:
         fleet = fleet_of(data["gpus"], workloads)
         for mark in MARKS_S:
-            problem = named(fleet, numbered(fleet)).problem
-            plain = solve_mixed(problem, "highs", Limits(mark))
+            plain = alone(fleet, mark)
             shown = gap(plain.objective, max(plain.bound, 0.0))
             print(f"  HiGHS alone, {mark:.0f} s: {plain.objective:.1f} $/h, gap {shown:.2%}")
 
@@ -110,10 +116,10 @@ def run_packing() -> None:
         fleet = packing(seed)
         found = search(fleet, 60)
         start = time.perf_counter()
-        plain = solve_mixed(named(fleet, numbered(fleet)).problem, "highs", Limits(60))
+        plain = alone(fleet, 60)
         print(
             f"packing {seed}: {found.usd_per_hour:.2f} $/h {found.status.value} in "
-            f"{found.seconds:.1f} s; HiGHS alone {plain.objective:.2f} $/h {plain.status.value} "
+            f"{found.seconds:.1f} s; HiGHS alone {plain.objective:.2f} $/h {plain.status} "
             f"in {time.perf_counter() - start:.1f} s"
         )
 

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from optimiser.cli.options import (
     case_options,
@@ -47,8 +48,8 @@ def command(
 ) -> None:
     """Find the cheapest compliant design of CASE, prove it and verify it.
 
-    A case with workloads is a fleet's: pools over several GPU types, by the search of its own or
-    by --solver highs or cbc.
+    A case with workloads is a fleet's: pools over several GPU types, by a search of its own unless
+    a solver is asked for.
 
     CASE is a YAML file, or the name of a shipped one such as chat-7b. Exit code: 0 planned,
     1 error, 2 usage, 3 infeasible, 4 undecided, 5 failed verification.
@@ -59,9 +60,10 @@ def command(
     if not isinstance(case, Case):
         from optimiser.cli.plan_fleet import run
 
-        if cross_check:
-            raise click.UsageError("--cross-check is of single workloads; try --solver highs")
-        sys.exit(run(case, solver_name, time_limit_s, save_lp, ranked, format_name, output))
+        asked = click.get_current_context().get_parameter_source("solver_name")
+        chosen = None if asked is ParameterSource.DEFAULT else solver_name
+        limits = (time_limit_s, workers, cross_check, save_lp)
+        sys.exit(run(case, chosen, *limits, ranked, format_name, output))
     from optimiser.planning.planner import Infeasible, Planned, Undecided, plan
     from optimiser.review.plan import review
     from optimiser.studies.alternatives import other_gpus

@@ -14,25 +14,27 @@ from optimiser.planning.fleet.planner import (
 from optimiser.review.fleet import fleet_review
 from optimiser.studies.fleet import study_fleet
 
-DEFAULT_SOLVER = "cp-sat"
-"""The solver of single workloads takes whole variables only: a fleet's search stands in for it."""
 PLANNED, INFEASIBLE, UNDECIDED = 0, 3, 4
 
 
 def run(
     case: FleetCase,
-    solver_name: str,
+    solver_name: str | None,
     time_limit_s: float | None,
+    workers: int,
+    cross_check: bool,
     save_lp: Path | None,
     compared: bool,
     format_name: str,
     output: Path | None,
 ) -> int:
-    """Plan a fleet and print its review; the exit code."""
+    """Plan a fleet and print its review; the exit code. Without a solver, by the own search."""
     outcome = plan_fleet(
         case,
-        solver_name=ALGORITHM if solver_name == DEFAULT_SOLVER else solver_name,
+        solver_name=solver_name or ALGORITHM,
         time_limit_s=time_limit_s,
+        workers=workers,
+        cross_check=cross_check,
         save_lp=save_lp,
     )
     if isinstance(outcome, FleetPlanned):

@@ -9,6 +9,9 @@ from optimiser.case import Case
 from optimiser.files import replacing, write
 from optimiser.planning.program import Program
 
+WHOLE_NAMES = ("limit", "stock")
+"""Rows that are no family: each stands for a field of its own."""
+
 
 class Cited(Protocol):
     """A case whose fields are rows of a program."""
@@ -36,7 +39,7 @@ def _header(program: Program[Any], case: Cited, note: str) -> str:
     """Comment lines that say which field of the case each family of rows stands for."""
     families: dict[str, str] = {}
     for row, quote in program.quotes.items():
-        family = row if row.startswith("limit") else row.split("_", 1)[0]
+        family = row if row.startswith(WHOLE_NAMES) else row.split("_", 1)[0]
         families[family] = quote
     lines = [f"\\ cost program of {case.name}: the optimum is dollars per hour"]
     lines += [f"\\ {note}"] if note else []

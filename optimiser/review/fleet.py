@@ -129,6 +129,7 @@ def _proof(outcome: FleetPlanned) -> str:
     proof = outcome.proof
     cost = usd(proof.objective_usd_per_hour)
     work = f"{proof.solver}, {count(proof.pools, 'pool')} to choose among, {proof.seconds:.2f} s"
+    work += f"; {proof.cross_check} agrees" if proof.cross_check else ""
     if outcome.status == "optimal":
         return f"proved cheapest: {cost}/h, bound {cost}/h, gap 0 ({work})"
     bound, gap = usd(proof.bound_usd_per_hour), per_cent(proof.gap_frac)

@@ -37,6 +37,7 @@ def planned(outcome: FleetPlanned, study: FleetStudy | None) -> dict[str, Any]:
             "solver": proof.solver,
             "pools": proof.pools,
             "seconds": proof.seconds,
+            "cross_check": proof.cross_check,
         },
         "verdict": [
             {

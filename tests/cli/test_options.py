@@ -338,10 +338,14 @@ def test_a_case_error_is_one_json_object_with_every_option(tmp_path: Path) -> No
     assert not out.exists()
 
 
-def test_a_fleet_is_not_said_to_be_cross_checked() -> None:
-    ran = optimise("fleet-azure", "--cross-check")
-    assert (ran.code, ran.out) == (2, "")
-    assert "--cross-check is of single workloads" in ran.err
+def test_a_fleet_is_cross_checked_and_takes_any_solver() -> None:
+    ran = optimise("fleet-azure", "--cross-check", "--no-levers", "--format=json")
+    assert (ran.code, ran.data["proof"]["solver"]) == (0, "fleet")
+    assert ran.data["proof"]["cross_check"] == "highs"
+    other = optimise("fleet-azure", "--solver=cp-sat", "--no-levers", "--format=json")
+    assert (other.code, other.data["proof"]["solver"]) == (0, "cp-sat")
+    assert other.data["figures"]["usd_per_hour"] == ran.data["figures"]["usd_per_hour"]
+    assert other.data["design"] == ran.data["design"]
 
 
 def test_a_model_without_kv_heads_is_planned_with_its_levers() -> None:

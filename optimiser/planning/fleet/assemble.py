@@ -15,7 +15,7 @@ from optimiser.planning.design import Configuration
 from optimiser.planning.fleet.assembled import Assembled, PoolOf
 from optimiser.planning.fleet.grid import pool_grid
 from optimiser.planning.fleet.measured import assemble_measured
-from optimiser.planning.fleet.named import Names
+from optimiser.planning.fleet.names import Names
 from optimiser.planning.fleet.pools import Fleet, Pools
 from optimiser.planning.fleet.rented import Rented, choices
 from optimiser.planning.fleet.shares import RESOURCES, Offered, binding, shares

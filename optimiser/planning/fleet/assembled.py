@@ -8,7 +8,7 @@ from optimiser.case import Case
 from optimiser.engine.replicas import Floats, Ints
 from optimiser.fleet_case import FleetCase
 from optimiser.planning.design import Configuration
-from optimiser.planning.fleet.named import Names
+from optimiser.planning.fleet.names import Names
 from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.rental import Rental
 

@@ -8,7 +8,7 @@ import numpy as np
 from optimiser.errors import CaseError, Mistake
 from optimiser.fleet_case import FleetCase
 from optimiser.planning.fleet.assembled import Assembled, PoolOf
-from optimiser.planning.fleet.named import Names
+from optimiser.planning.fleet.names import Names
 from optimiser.planning.fleet.pools import Fleet, Pools
 from optimiser.planning.fleet.rented import Rented, choices
 from optimiser.planning.rental import Rental

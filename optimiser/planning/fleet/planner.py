@@ -11,23 +11,25 @@ import numpy as np
 from optimiser.case import Case
 from optimiser.engine.replicas import Floats
 from optimiser.errors import VerificationError
-from optimiser.files import replacing
 from optimiser.fleet_case import FleetCase
 from optimiser.planning.design import Design
+from optimiser.planning.export import save_program
 from optimiser.planning.fleet.assemble import assemble
 from optimiser.planning.fleet.assembled import Assembled, PoolOf
-from optimiser.planning.fleet.named import named
 from optimiser.planning.fleet.search import FleetFound, search
-from optimiser.planning.fleet.solve_named import solve_named
+from optimiser.planning.fleet.solve_program import solve_assembled
 from optimiser.planning.fleet.ties import ranked
 from optimiser.planning.rental import Rental
 from optimiser.planning.solvers.base import Status
 from optimiser.planning.verify import Check
 from optimiser.planning.verify_fleet import Mix, Routed, check_pool, settle
-from optimiser.units import at_least, usd
+from optimiser.units import TOLERANCE, at_least, usd
 
 ALGORITHM = "fleet"
 """The search of this package: clusters, bounds and small programs on HiGHS."""
+SECOND = "highs"
+"""The solver of the whole program that checks the search, and whose cuts are saved."""
+CROSS_CHECK_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class FleetProof:
     """Pools that the program chose among."""
     seconds: float
     history: tuple[tuple[float, float, float], ...] = ()
+    cross_check: str | None = None
+    """The second road that found the same cost, where one was asked."""
 
     @property
     def gap_frac(self) -> float:
@@ -115,25 +119,28 @@ def plan_fleet(
     *,
     solver_name: str = ALGORITHM,
     time_limit_s: float | None = None,
+    workers: int = 1,
+    cross_check: bool = False,
     save_lp: Path | None = None,
 ) -> FleetPlanned | FleetInfeasible | FleetUndecided:
     """The cheapest compliant fleet of a case, with a true bound, verified by scalar code.
 
-    Raises CaseError, SolverError, and VerificationError where the verifier rejects the fleet.
+    Raises CaseError, SolverError, and VerificationError where the verifier rejects the fleet or a
+    second road finds one of another cost.
     """
     start = time.perf_counter()
     assembled = assemble(case)
     fleet = assembled.fleet
-    if save_lp is not None:
-        program = named(fleet, assembled.names, case.name)
-        with replacing(save_lp) as temporary:
-            program.problem.writeLP(str(temporary))
+    if save_lp is not None and solver_name == ALGORITHM:
+        _save(assembled, save_lp, time_limit_s)
     if (~fleet.pools.able.any(axis=0)).any():
         return FleetInfeasible(case, assembled, time.perf_counter() - start)
     if solver_name == ALGORITHM:
         found = search(fleet, time_limit_s)
     else:
-        found = solve_named(assembled, solver_name, time_limit_s)
+        found, program = solve_assembled(assembled, solver_name, time_limit_s, workers)
+        if save_lp is not None:
+            save_program(program, case, save_lp, _note(found))
     seconds = time.perf_counter() - start
     if found.status is Status.INFEASIBLE:
         return FleetInfeasible(case, assembled, seconds)
@@ -161,6 +168,7 @@ def plan_fleet(
         len(fleet.pools),
         time.perf_counter() - start,
         found.history,
+        _cross_check(assembled, found, solver_name) if cross_check else None,
     )
     rented = fleet.units_rented(found.replicas) * assembled.unit_gpus
     by_type: dict[str, int] = {}
@@ -174,6 +182,36 @@ def plan_fleet(
             by_type[gpu] = by_type.get(gpu, 0) + int(gpus)
     status = "optimal" if found.status is Status.OPTIMAL else "feasible"
     return FleetPlanned(case, assembled, pools, by_type, tuple(checks), proof, status, tuple(notes))
+
+
+def _save(assembled: Assembled, path: Path, time_limit_s: float | None) -> None:
+    """Write the program that HiGHS and the routing settle on, with all its cuts."""
+    found, program = solve_assembled(assembled, SECOND, time_limit_s)
+    save_program(program, assembled.case, path, _note(found))
+
+
+def _note(found: FleetFound) -> str:
+    if found.status in (Status.OPTIMAL, Status.INFEASIBLE):
+        return ""
+    return "time limit: cuts are missing, so the optimum is a bound and no more"
+
+
+def _cross_check(assembled: Assembled, found: FleetFound, solver_name: str) -> str | None:
+    """Solve again by another road. Raises VerificationError where it proves another cost."""
+    second = SECOND if solver_name != SECOND else ALGORITHM
+    if second == ALGORITHM:
+        other = search(assembled.fleet, CROSS_CHECK_S)
+    else:
+        other, _ = solve_assembled(assembled, second, CROSS_CHECK_S)
+    costs, bounds = (
+        [getattr(one, name) for one in (found, other)]
+        for name in ("usd_per_hour", "bound_usd_per_hour")
+    )
+    if max(bounds) > min(costs) * (1 + TOLERANCE):
+        told = f"{solver_name} found {costs[0]:.9g} $/h, {second} {costs[1]:.9g} $/h"
+        raise VerificationError(f"{told}, and their bounds exclude each other")
+    both = other.status is Status.OPTIMAL and found.status is Status.OPTIMAL
+    return second if both else None
 
 
 def planned_pools(assembled: Assembled, found: FleetFound) -> tuple[PlannedPool, ...]:

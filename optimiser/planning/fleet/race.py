@@ -12,6 +12,9 @@ from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.fleet.routing import SERVED, carries, route
 from optimiser.units import usd
 
+GRACE_S = 3.0
+"""What a search may take beyond its limit to have a fleet at all."""
+
 
 @dataclass(slots=True)
 class Race:
@@ -59,6 +62,12 @@ class Race:
         return (
             self.stopped or self.met or self.is_infeasible or time.perf_counter() >= self.deadline
         )
+
+    @property
+    def still_owes_a_fleet(self) -> bool:
+        """Whether time is up without any fleet, so that the first one may take a little longer."""
+        late_s = time.perf_counter() - self.deadline
+        return self.replicas is None and not self.is_infeasible and 0 <= late_s < GRACE_S
 
     @property
     def left_s(self) -> float:

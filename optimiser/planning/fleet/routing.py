@@ -1,5 +1,7 @@
 """Where the traffic of a given fleet goes, and whether it can all go somewhere."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from optimiser.engine.replicas import Floats, Ints
@@ -26,6 +28,23 @@ def route(fleet: Fleet, replicas: Ints) -> tuple[float, Floats]:
     every = np.zeros((len(fleet.pools), fleet.n_classes))
     every[opened] = shares
     return found, every
+
+
+def prices(fleet: Fleet, replicas: Ints) -> tuple[Floats, float]:
+    """What the demand of each class is worth where replicas carry too little, and spot's share.
+
+    Multipliers u and v of the linear program that `route` solves: no fleet serves all demand whose
+    replicas are together worth less than Σ u - v · (spot's largest share).
+    """
+    opened = np.flatnonzero(replicas > fleet.spare)
+    part = replace(fleet.of(opened), slices=None)
+    if not len(opened):
+        return np.ones(fleet.n_classes), 0.0
+    table, _, _ = _table(part, (replicas[opened] - fleet.spare).astype(float), 1)
+    duals = run(continuous(table)).row_duals
+    has_spot = part.most_spot_frac is not None
+    spot_value = max(-float(duals[-1]), 0.0) if has_spot else 0.0
+    return np.maximum(duals[: fleet.n_classes], 0.0), spot_value
 
 
 def _split(part: Fleet, working: Floats) -> tuple[float, Floats]:

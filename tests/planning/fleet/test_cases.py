@@ -77,7 +77,7 @@ def fleet_of(outcome: FleetPlanned) -> dict[str, int]:
     return {pool.of.gpu: pool.replicas for pool in outcome.pools}
 
 
-@pytest.mark.parametrize("solver", ["fleet", "highs", "cbc"])
+@pytest.mark.parametrize("solver", ["fleet", "cp-sat", "highs", "cbc"])
 def test_the_published_instance_routed_whole(tmp_path: Path, solver: str) -> None:
     """A10G at 1.01 and A100 at 3.67: 3 A10G take one size, 1 A100 the other three."""
     case = fleet_case(tmp_path, TABLE, routing="whole")
@@ -87,7 +87,7 @@ def test_the_published_instance_routed_whole(tmp_path: Path, solver: str) -> Non
     assert outcome.status == "optimal"
 
 
-@pytest.mark.parametrize("solver", ["fleet", "highs", "cbc"])
+@pytest.mark.parametrize("solver", ["fleet", "cp-sat", "highs", "cbc"])
 def test_the_published_instance_split_freely(tmp_path: Path, solver: str) -> None:
     """One A100 would carry 6/20 + 3/20 + 15/40 + 6/20 = 1.125; 5/s of size 3 fill one A10G."""
     outcome = planned(fleet_case(tmp_path, TABLE), solver_name=solver)

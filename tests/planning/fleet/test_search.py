@@ -11,16 +11,16 @@ import pytest
 from bench.fleet_instances import fleet_of, load
 from optimiser.planning.fleet.cluster import cluster
 from optimiser.planning.fleet.exact import exact_worth
-from optimiser.planning.fleet.named import named, numbered
+from optimiser.planning.fleet.names import numbered
 from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.fleet.pricing import worth
 from optimiser.planning.fleet.routing import carries, route
 from optimiser.planning.fleet.rows import table
 from optimiser.planning.fleet.search import search
 from optimiser.planning.fleet.sift import sift
+from optimiser.planning.fleet.solve_program import solve_program
 from optimiser.planning.fleet.solve_rows import continuous, run
-from optimiser.planning.solvers.base import Limits, Status
-from optimiser.planning.solvers.mixed import solve_mixed
+from optimiser.planning.solvers.base import Status
 from tests.planning.fleet import drawn
 
 
@@ -50,27 +50,29 @@ def test_it_equals_exhaustive_search(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("solver", ["highs", "cbc"])
+@pytest.mark.parametrize("solver", ["cp-sat", "highs", "cbc"])
 def test_both_roads_cost_the_same(seed: int, solver: str) -> None:
     fleet = drawn.twisted(seed, drawn.fleet(seed, n_classes=3, n_gpus=3, per_gpu=2))
     found = search(fleet, 20)
-    other = solve_mixed(named(fleet, numbered(fleet)).problem, solver, Limits(20))
+    other, _ = solve_program(fleet, numbered(fleet), solver, 20)
     assert found.status is other.status
     if found.status is Status.OPTIMAL:
-        assert found.usd_per_hour == pytest.approx(other.objective, abs=1e-6)
+        assert found.usd_per_hour == pytest.approx(other.usd_per_hour, abs=1e-9)
+        assert carries(fleet, other.replicas, other.shares)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_bench_pools_cost_the_same_on_both_roads(seed: int) -> None:
     fleet = bench_fleet(seed)
     found = search(fleet, 20)
-    other = solve_mixed(named(fleet, numbered(fleet)).problem, "highs", Limits(20))
+    other, _ = solve_program(fleet, numbered(fleet), "highs", 20)
     if found.status is Status.INFEASIBLE or other.status is Status.INFEASIBLE:
         assert found.status is other.status
         return
-    assert found.bound_usd_per_hour <= other.objective + 1e-6
+    assert found.bound_usd_per_hour <= other.usd_per_hour + 1e-9
+    assert other.bound_usd_per_hour <= found.usd_per_hour + 1e-9
     if found.status is other.status is Status.OPTIMAL:
-        assert found.usd_per_hour == pytest.approx(other.objective, abs=1e-6)
+        assert found.usd_per_hour == pytest.approx(other.usd_per_hour, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(10))
