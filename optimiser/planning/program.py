@@ -132,3 +132,11 @@ class Program(ABC, Generic[Answer]):
 def legal_name(name: str) -> str:
     """A name that every LP reader takes."""
     return re.sub(r"[^A-Za-z0-9_.]+", "_", name)
+
+
+def legal_names(names: Iterable[str]) -> list[str]:
+    """The same, where names that differ only in what LP readers refuse stay apart."""
+    found: list[str] = []
+    for name in map(legal_name, names):
+        found.append(name if name not in found else f"{name}_{len(found)}")
+    return found

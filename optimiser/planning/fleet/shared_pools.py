@@ -29,7 +29,7 @@ from optimiser.planning.fleet.pricing import worth
 from optimiser.planning.fleet.routing import SERVED, prices, route
 from optimiser.planning.fleet.sift import sift
 from optimiser.planning.fleet.whole_rows import whole_cut, whole_loads, whole_units
-from optimiser.planning.program import Program, Rented, legal_name
+from optimiser.planning.program import Program, Rented, legal_name, legal_names
 
 MOST_EXACT = 400
 """Pools whose worth at the first prices is worked out exactly: those that look cheapest."""
@@ -45,6 +45,7 @@ class SharedPools(Program[Ints]):
         super().__init__(title)
         self.fleet = fleet
         self._names = names
+        self._classes = legal_names(names.classes)
         self._n_cuts = 0
         most = _most_replicas(fleet)
         self.replicas = tuple(
@@ -135,8 +136,8 @@ class SharedPools(Program[Ints]):
             cheapest = np.argsort(sifted.extra_usd, kind="stable")[:MOST_EXACT]
             self._cut("traffic_all", sifted.value, 0.0, cheapest)
         every = np.eye(self.fleet.n_classes)
-        for name, alone in zip(self._names.classes, every, strict=True):
-            self._cut(f"demand_{legal_name(name)}", alone, 0.0, cheapest)
+        for name, alone in zip(self._classes, every, strict=True):
+            self._cut(f"demand_{name}", alone, 0.0, cheapest)
 
     def _cut(
         self,
@@ -181,14 +182,13 @@ class SharedPools(Program[Ints]):
         pools, spare = fleet.pools, fleet.spare
         served = {
             (int(p), int(w)): self.variable(
-                f"slices_{legal_name(names.classes[w])}_{legal_name(names.pools[p])}", 0, slices
+                f"slices_{self._classes[w]}_{legal_name(names.pools[p])}", 0, slices
             )
             for p, w in np.argwhere(pools.able)
         }
-        for w, name in enumerate(names.classes):
+        for w, name in enumerate(self._classes):
             terms = [(z, 1) for (_, at), z in served.items() if at == w]
-            row = f"demand_{legal_name(name)}"
-            self.row(row, terms, pulp.LpConstraintEQ, slices, "workloads")
+            self.row(f"demand_{name}", terms, pulp.LpConstraintEQ, slices, "workloads")
         for p, name in enumerate(names.pools):
             classes = np.flatnonzero(pools.able[p])
             for r, resource in enumerate(names.resources[: pools.need.shape[1]]):

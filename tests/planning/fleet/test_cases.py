@@ -342,4 +342,8 @@ def test_the_program_is_saved_under_names(tmp_path: Path) -> None:
     planned(fleet_case(tmp_path, TABLE), save_lp=place)
     text = place.read_text()
     assert "demand_size1" in text
+    assert "replicas_0_on_a10g" in text
+    planned(fleet_case(tmp_path, TABLE, routing="whole"), save_lp=place)
+    text = place.read_text()
+    assert "demand_size1" in text
     assert "capacity_0_on_a10g" in text

@@ -140,6 +140,14 @@ def test_a_second_road_is_asked_and_must_agree(monkeypatch: pytest.MonkeyPatch) 
         planner.plan_fleet(case, solver_name="highs", cross_check=True)
 
 
+def test_classes_whose_names_differ_in_a_mark_have_rows_of_their_own() -> None:
+    fleet = drawn.fleet(3)
+    names = replace(numbered(fleet), classes=["a b", "a-b"])
+    rows = [row.name for row in SharedPools(fleet, names).problem.constraints()]
+    assert {"demand_a_b", "demand_a_b_1"} <= set(rows)
+    assert SharedPools(replace(fleet, slices=1), names).problem.constraints()
+
+
 def test_whole_coefficients_by_hand() -> None:
     # 2/3 and 1/4 of a replica: 8 and 3 of 12 parts
     assert whole_loads(np.array([2 / 3, 0.25])) == ([8, 3], 12)
