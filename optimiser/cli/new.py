@@ -43,9 +43,14 @@ levers:                      # a value fixes a lever, a list opens it
   batch: {{most: 1024}}
 
 assumptions:
-  efficiency: 1.0            # share of the ideal roofline that is reached
   headroom: 1.3              # capacity planned for each unit of demand
-  memory_reserve: 0.10       # share of memory held back
+  latency: measured          # as published runs of servers have it
+  serving_engine: vllm       # vllm, sglang, tensorrt-llm
+  memory: itemised           # all that an engine takes
+  # an inline model or GPU takes these in place of the three lines above:
+  # latency: ideal           # the bare roofline
+  # efficiency: 0.6          # share of it that is reached
+  # memory_reserve: 0.10     # share of memory held back
 
 limits: {{}}                   # most_gpus, usd_per_hour, least_replicas
 """

@@ -37,9 +37,15 @@ def test_what_a_new_case_comments_out_can_be_commented_in(folder: Path) -> None:
         "# model: {name: mine,",
         "  # usd_per_gpu_hour:",
         "  # kv_heads: 8",
+        "  # latency: ideal",
+        "  # efficiency: 0.6",
+        "  # memory_reserve: 0.10",
     ):
         assert f"\n{line}" in text
         text = text.replace(f"\n{line}", f"\n{line.replace('# ', '', 1)}")
+    for line in ("  latency: measured", "  serving_engine:", "  memory: itemised"):
+        assert f"\n{line}" in text
+        text = text.replace(f"\n{line}", f"\n  # {line.strip()}")
     text = text.replace("model: llama-3.1-8b", "# model: llama-3.1-8b").replace(
         "  #    usd", "    usd"
     )
