@@ -107,6 +107,23 @@ def test_kernel_sums_are_within_their_errors():
         assert (mean < [gpu[phase]["ideal"]["mean_error_frac"] for gpu in cells]).all()
 
 
+def test_the_readme_shows_the_errors_of_kernel_sums():
+    found = yaml.safe_load((FOLDER / "accuracy.yaml").read_text())["kernels"]
+    readme = (FOLDER.parent.parent / "README.md").read_text(encoding="utf-8")
+    shown = readme.split("<!-- kernel-sums -->")[1].split("<!-- /kernel-sums -->")[0]
+    rows = [line.strip("| ").split(" | ") for line in shown.strip().splitlines()[2:]]
+    assert len(rows) == sum(len(gpus) for gpus in found.values())
+    for name, n_rows, *cells in rows:
+        source, gpu = name.split()
+        phases = found[source][gpu]
+        assert int(n_rows) == sum(phases[phase]["measured"]["rows"] for phase in phases)
+        for phase, cell in zip(("decode", "prefill"), cells, strict=True):
+            both = [float(part.strip(" %()")) / 100 for part in cell.replace("(", "|").split("|")]
+            for way, value in zip(("measured", "ideal"), both, strict=True):
+                error = phases[phase][way]["mean_error_frac"]
+                assert value == pytest.approx(error, abs=5.01e-4 if way == "measured" else 5e-3)
+
+
 def test_the_margin_that_is_shipped_follows_from_the_residuals():
     shipped_margin = yaml.safe_load((FOLDER / "error-bars.yaml").read_text())["slo_margin"]["tpot"]
     ratio = _ratios("tpot_leave_groups_out")  # predicted / measured
