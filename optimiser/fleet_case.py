@@ -76,8 +76,6 @@ class FleetCase(Schema):
             yield Problem("slices", "goes with routing: whole")
         if self.measured is not None:
             return
-        if getattr(self.assumptions, "latency", "ideal") != "ideal":
-            yield Problem("assumptions.latency", "fleets are planned on the ideal roofline")
         for i, workload in enumerate(self.workloads):
             where = f"workloads.{i}"
             for field in NEEDED:

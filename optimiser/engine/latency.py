@@ -83,6 +83,15 @@ def decode_step_s(columns: LatencyColumns, batch: Batch) -> Floats:
     return columns.decode_scale * step_s(columns, batch, batch)
 
 
+def shared_step_s(columns: LatencyColumns, batch: Batch) -> Floats:
+    """What all sequences of a decode step share, s, unscaled: step(b, b) - b * sequence.
+
+    Rises with the batch: a step of fewer sequences, of any classes, shares no more.
+    """
+    alone: Floats = step_s(columns, batch, batch) - batch * columns.sequence_s
+    return alone
+
+
 def tpot_s(columns: LatencyColumns, concurrency: Batch, synchrony: Batch = 0.0) -> Floats:
     """Mean time per output token under load, s.
 
@@ -124,12 +133,13 @@ def request_replica_s(columns: LatencyColumns, batch: Batch) -> Floats:
     return residence_s(columns, batch) / batch
 
 
-def _marginal_prefill_s(columns: LatencyColumns) -> Floats:
+def marginal_prefill_s(columns: LatencyColumns) -> Floats:
+    """What a prompt adds to steps that decode, s: its share of the prefill alone."""
     return columns.prefill_share * prefill_s(columns)
 
 
 def _tpot_s(columns: LatencyColumns, batch: Batch, synchrony: Batch, step: Floats) -> Floats:
-    stall = _marginal_prefill_s(columns) / columns.answer_tokens
+    stall = marginal_prefill_s(columns) / columns.answer_tokens
     others = np.maximum(np.asarray(batch) - 1, 0)
     stalls: Floats = (1 - np.asarray(synchrony) / 2) * others * stall
     return step + stalls
@@ -137,5 +147,5 @@ def _tpot_s(columns: LatencyColumns, batch: Batch, synchrony: Batch, step: Float
 
 def _ttft_s(columns: LatencyColumns, batch: Batch, synchrony: Batch, step: Floats) -> Floats:
     others = np.maximum(np.asarray(batch) - 1, 0)
-    queue: Floats = np.asarray(synchrony) / 2 * others * _marginal_prefill_s(columns)
+    queue: Floats = np.asarray(synchrony) / 2 * others * marginal_prefill_s(columns)
     return columns.ttft_offset_s + columns.wait_steps * step + prefill_s(columns) + queue

@@ -5,6 +5,7 @@ the other. Times in s.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optimiser.catalogue.hf_config.shape import CacheLayers
@@ -23,11 +24,13 @@ class Latency:
 
     def step_s(self, decoding: float, tokens: float) -> float:
         """One step: `decoding` sequences get a token each, `tokens` pass through the weights."""
+        return self.shared_step_s(decoding, tokens) + decoding * self.sequence_s()
+
+    def shared_step_s(self, decoding: float, tokens: float) -> float:
+        """The part of a step that is the same whatever the lengths of its sequences."""
         total = self._attention_and_dense_s(tokens) + self._experts_s(tokens)
         total += self._links_s(tokens) + self._floors_s()
-        if decoding > 0:
-            total += self._head_s(decoding) + decoding * self._sequence_s()
-        return total
+        return total + self._head_s(decoding) if decoding > 0 else total
 
     def prefill_s(self) -> float:
         """One prompt alone."""
@@ -40,21 +43,34 @@ class Latency:
         """The step of a batch that only decodes."""
         return self.constants.decode_scale * self.step_s(batch, batch)
 
+    def mixed_step_s(self, running: "Sequence[tuple[Latency, float]]") -> float:
+        """The step of a batch of several classes on this deployment: each with its sequences."""
+        total = sum(count for _, count in running)
+        own_s = sum(count * one.sequence_s() for one, count in running)
+        return self.constants.decode_scale * (self.shared_step_s(total, total) + own_s)
+
+    def marginal_prefill_s(self) -> float:
+        """What a prompt adds to the steps of a replica that decodes."""
+        return self.constants.prefill_share * self.prefill_s()
+
+    def first_token_s(self, step_s: float) -> float:
+        """Time to first token of a request that comes alone to steps of a length."""
+        waits = self.constants.wait_steps
+        if self.at.attention_groups > 1:
+            waits += self.constants.grouped_wait_steps
+        return self.constants.ttft_offset_s + waits * step_s + self.prefill_s()
+
     def tpot_s(self, concurrency: float, synchrony: float = 0.0) -> float:
         """Mean time per output token with `concurrency` requests in the replica."""
-        stall_s = self.constants.prefill_share * self.prefill_s() / self.at.answer_tokens
+        stall_s = self.marginal_prefill_s() / self.at.answer_tokens
         others = max(concurrency - 1, 0)
         return self.decode_step_s(concurrency) + (1 - synchrony / 2) * others * stall_s
 
     def ttft_s(self, concurrency: float, synchrony: float = 0.0) -> float:
         """Mean time to first token with `concurrency` requests in the replica."""
-        waits = self.constants.wait_steps
-        if self.at.attention_groups > 1:
-            waits += self.constants.grouped_wait_steps
         others = max(concurrency - 1, 0)
-        queue_s = synchrony / 2 * others * self.constants.prefill_share * self.prefill_s()
-        step_s = self.decode_step_s(concurrency)
-        return self.constants.ttft_offset_s + waits * step_s + self.prefill_s() + queue_s
+        queue_s = synchrony / 2 * others * self.marginal_prefill_s()
+        return self.first_token_s(self.decode_step_s(concurrency)) + queue_s
 
     def residence_s(self, concurrency: float, synchrony: float = 0.0) -> float:
         """A request from arrival to last token."""
@@ -98,7 +114,8 @@ class Latency:
         slowest = constants.expert_imbalance if self.at.n_gpus > 1 else 1.0
         return slowest * experts.layers * layer_s
 
-    def _sequence_s(self) -> float:
+    def sequence_s(self) -> float:
+        """What a step takes for each sequence of these lengths: its cache, and host work."""
         at, constants = self.at, self.constants
         context = at.prompt_tokens + at.answer_tokens / 2
         group = at.n_gpus / at.attention_groups

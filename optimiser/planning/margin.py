@@ -21,6 +21,11 @@ class Spread:
     """The runs that it rests on: the GPU and engine, else the GPU, else the engine, else all."""
 
 
+def is_measured(case: Case) -> bool:
+    """Whether times are those of measured servers."""
+    return case.assumptions.latency == "measured"
+
+
 def slo_margin(case: Case) -> float:
     """Share of the latency targets that is planned at.
 

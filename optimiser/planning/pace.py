@@ -71,6 +71,11 @@ def pace_of(
     """The pace of configurations in the fidelity that a case asks for."""
     if case.assumptions.latency == "ideal":
         return IdealPace(engine, lengths)
+    return MeasuredPace(latency_columns(case, chosen))
+
+
+def latency_columns(case: Case, chosen: Sequence[Configuration]) -> LatencyColumns:
+    """The measured model's columns of configurations under a case's traffic."""
     known = {gpu.name: constants(case, gpu) for gpu in case.hardware.gpus}
     rows: dict[tuple[object, ...], LatencyRow] = {}
     found = []
@@ -79,4 +84,4 @@ def pace_of(
         if key not in rows:
             rows[key] = latency_row(deployment(case, c), known[c.gpu.name])
         found.append(rows[key])
-    return MeasuredPace(columns_of(found))
+    return columns_of(found)

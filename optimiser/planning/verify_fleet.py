@@ -14,11 +14,12 @@ sequences must fit in memory, and their number in the case's limit.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from optimiser.case import Case
 from optimiser.planning.design import Design
+from optimiser.planning.margin import is_measured, slo_margin
+from optimiser.planning.mix import Mix, Routed, memory_frac_of, overwhelmed
 from optimiser.planning.scalar import Replica, replica_of
+from optimiser.planning.settle_measured import settle_alone, settle_measured
 from optimiser.planning.verify import Check
 from optimiser.units import at_most, gb, ms
 
@@ -26,48 +27,32 @@ STEPS = 200
 """Halvings of the interval that holds the step time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """What one pool is to carry of one class."""
+def settle(design: Design, working: int, routed: Sequence[Routed], *, alone: bool = False) -> Mix:
+    """Where so many working replicas of a design settle under a mix of classes.
 
-    case: Case
-    """The class alone."""
-    requests_per_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Mix:
-    """Where a pool settles."""
-
-    step_s: float
-    """inf where its replicas cannot keep up."""
-    sequences: float
-    """On one replica, on average."""
-    memory_frac: float
-    """Of what may be used."""
-    prefill_s: dict[str, float]
-    """Time to first token of each class, by its name."""
-    prefill_frac: float
-    """Share of the time that prefills take."""
-
-
-def settle(design: Design, working: int, routed: Sequence[Routed]) -> Mix:
-    """Where so many working replicas of a design settle under a mix of classes."""
+    `alone`: the one class of its case. With measured times its replicas then run the design's
+    batch, as those of one workload do.
+    """
+    if routed and is_measured(routed[0].case):
+        if alone:
+            return settle_alone(design, working, routed[0])
+        return settle_measured(design, working, routed)
     parts = [(replica_of(one.case, design), one.requests_per_s / working) for one in routed]
     prefill_s = {
         one.case.name: part.prefill_s for one, (part, _) in zip(routed, parts, strict=True)
     }
     if not parts:
-        return Mix(0.0, 0.0, 0.0, prefill_s, 0.0)
+        return Mix(0.0, 0.0, 0.0, 0.0, prefill_s, prefill_s, 0.0)
     busy = sum(rate * part.prefill_s for part, rate in parts)
     if busy >= 1:
-        return Mix(float("inf"), float("inf"), float("inf"), prefill_s, busy)
+        return overwhelmed(prefill_s, busy)
     # sequences for each second of step time
     running = [(part, rate * part.answer / (1 - busy)) for part, rate in parts]
     step_s = _step_s(running)
     counts = [(part, each * step_s) for part, each in running]
     total = sum(count for _, count in counts)
-    return Mix(step_s, total, _memory_frac(counts, total), prefill_s, busy)
+    memory_frac = memory_frac_of(counts)
+    return Mix(step_s, step_s, total, memory_frac, prefill_s, prefill_s, busy)
 
 
 def _step_s(running: Sequence[tuple[Replica, float]]) -> float:
@@ -91,13 +76,6 @@ def _step_s(running: Sequence[tuple[Replica, float]]) -> float:
     return high
 
 
-def _memory_frac(counts: Sequence[tuple[Replica, float]], total: float) -> float:
-    first = counts[0][0]
-    held = first.weight_bytes + sum(count * part.kv_held_bytes for part, count in counts)
-    sampling = first.sampling_bytes + total * first.sampler_bytes_per_sequence
-    return (held + max(first.working_bytes, sampling)) / first.usable_bytes
-
-
 def check_pool(
     name: str, design: Design, mix: Mix, routed: Sequence[Routed], most_batch: int
 ) -> list[Check]:
@@ -105,18 +83,19 @@ def check_pool(
     checks = []
     for one in routed:
         brief, field = one.case.brief, f"workloads.{one.case.name}"
+        margin = slo_margin(one.case)
         checks += [
             Check(
                 f"{field}.ttft_target_s",
-                brief.ttft_target_s,
-                mix.prefill_s[one.case.name],
+                brief.ttft_target_s * margin,
+                mix.ttft_s[one.case.name],
                 "s",
                 upper=True,
             ),
             Check(
                 f"{field}.tpot_target_ms",
-                brief.tpot_target_ms,
-                ms(mix.step_s),
+                brief.tpot_target_ms * margin,
+                ms(mix.tpot_s),
                 "ms",
                 upper=True,
             ),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from optimiser.case import Case
 from optimiser.catalogue.formats import WEIGHT_FORMATS
+from optimiser.catalogue.gpu import Gpu
 from optimiser.planning.deployment import provenance
 from optimiser.planning.design import Design
 from optimiser.planning.margin import slo_margin
@@ -79,7 +80,7 @@ def _defaults(case: Case) -> Iterator[tuple[str, str]]:
 def assumptions(case: Case, design: Design) -> list[str]:
     """What the engine takes for granted about a design, and where its price is from."""
     chosen, assumed = design.configuration, case.assumptions
-    lines = [*_context(case), *_latency(case, design), _memory(case), _headroom(case)]
+    lines = [*_context(case), *_latency(case, design), memory_line(case), headroom_line(case)]
     if assumed.prefix_cached_frac:
         share = plain(assumed.prefix_cached_frac * 100)
         lines.append(f"{share} % of the prompt tokens found in the prefix cache")
@@ -107,28 +108,39 @@ def _latency(case: Case, design: Design) -> list[str]:
             f"ideal roofline at {plain(assumed.efficiency * 100)} % efficiency: a pass takes the "
             "slower of arithmetic and memory reads"
         ]
-    found = provenance(case, gpu)
-    rests = f"constants of {gpu.latency_name}: {found.source}"
-    estimated = " (ESTIMATED: no measurements of this GPU)" if found.estimated else ""
-    share = plain(round(slo_margin(case) * 100, 1))
-    lines = [
-        f"latency as measured servers have it, {assumed.serving_engine}; {rests}, as of "
-        f"{found.as_of}{estimated}",
-        f"planned at {share} % of the latency targets",
+    rests = constants_line(case, gpu)
+    return [
+        f"latency as measured servers have it, {assumed.serving_engine}; {rests}",
+        *planned_at(case),
     ]
-    if assumed.calibration is not None:
-        lines.append(f"scaled by this deployment's own runs: {assumed.calibration}")
+
+
+def constants_line(case: Case, gpu: Gpu) -> str:
+    """What the times of a GPU rest on."""
+    found = provenance(case, gpu)
+    estimated = " (ESTIMATED: no measurements of this GPU)" if found.estimated else ""
+    return f"constants of {gpu.latency_name}: {found.source}, as of {found.as_of}{estimated}"
+
+
+def planned_at(case: Case) -> list[str]:
+    """The margin below the targets, and this deployment's own scales."""
+    share = plain(round(slo_margin(case) * 100, 1))
+    lines = [f"planned at {share} % of the latency targets"]
+    if case.assumptions.calibration is not None:
+        lines.append(f"scaled by this deployment's own runs: {case.assumptions.calibration}")
     return lines
 
 
-def _headroom(case: Case) -> str:
+def headroom_line(case: Case) -> str:
+    """What headroom is for."""
     ideal = case.assumptions.latency == "ideal"
     missing = "bursts, queueing and prefill stalls" if ideal else "bursts and queueing"
     headroom = plain(case.assumptions.headroom)
     return f"headroom {headroom} stands in for {missing}, which are not modelled"
 
 
-def _memory(case: Case) -> str:
+def memory_line(case: Case) -> str:
+    """How memory is counted."""
     assumed = case.assumptions
     if assumed.memory == "reserve":
         return f"{plain(assumed.memory_reserve * 100)} % of memory held back"

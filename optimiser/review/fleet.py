@@ -1,5 +1,7 @@
 """Decides what a review of a fleet shows."""
 
+from typing import Any
+
 from optimiser.planning.fleet.explain import FleetConflict
 from optimiser.planning.fleet.planner import (
     FleetInfeasible,
@@ -8,6 +10,7 @@ from optimiser.planning.fleet.planner import (
     PlannedPool,
 )
 from optimiser.review import fleet_data as data
+from optimiser.review.fleet_assumptions import mark
 from optimiser.review.numbers import count, ms, per_cent, plain, significant, usd
 from optimiser.review.review import Review, Table
 from optimiser.studies.fleet import FleetStudy
@@ -47,14 +50,15 @@ def _planned(outcome: FleetPlanned, study: FleetStudy | None) -> Review:
         title=f"{outcome.case.name} · {count(len(values['classes']), 'workload')}",
         headline=(
             f"{count(len(outcome.pools), 'pool')}, {count(replicas, 'replica')}, "
-            f"{count(gpus, 'GPU')} · {usd(outcome.usd_per_hour)} an hour · "
+            f"{count(gpus, 'GPU')}{_range(values['error_bars'])} · "
+            f"{usd(outcome.usd_per_hour)} an hour · "
             f"{usd(values['figures']['usd_per_month'])} a month"
         ),
         good=True,
         steps=(),
         tables=tuple(tables),
         closing=(*_compared(outcome, study), _proof(outcome)),
-        notes=outcome.notes,
+        notes=(*values["assumptions"], *outcome.notes),
         data=values,
     )
 
@@ -66,10 +70,10 @@ def _pools(outcome: FleetPlanned) -> Table:
         rows.append(
             (
                 str(number),
-                _what(pool),
+                _what(pool) + mark(outcome, pool),
                 f"{pool.replicas:,}",
                 f"{pool.gpus:,}",
-                ms(mix.step_s * 1000) if mix else "",
+                ms(mix.tpot_s * 1000) if mix else "",
                 per_cent(pool.utilization_frac),
                 ", ".join(f"{name} {significant(rate)}/s" for name, rate in pool.routed.items()),
             )
@@ -97,11 +101,26 @@ def _classes(values: dict[str, object]) -> Table:
                 one["name"],
                 significant(one["requests_per_s"]),
                 "" if one["ttft_ms"] is None else ms(one["ttft_ms"]),
-                "" if one["tpot_ms"] is None else ms(one["tpot_ms"]),
+                "" if one["tpot_ms"] is None else ms(one["tpot_ms"]) + _around(one["error_bars"]),
                 ", ".join(str(i + 1) for i in one["pools"]),
             )
         )
-    return Table("Classes", ("", "req/s", "TTFT", "TPOT", "in pools"), tuple(rows))
+    measured = any(one["error_bars"] for one in classes)
+    tpot = "TPOT (8 of 10 measured runs)" if measured else "TPOT"
+    return Table("Classes", ("", "req/s", "TTFT", tpot, "in pools"), tuple(rows))
+
+
+def _around(bars: dict[str, Any] | None) -> str:
+    if bars is None:
+        return ""
+    low, high = bars["tpot_ms"]
+    return f" ({low:,.0f} to {high:,.0f})"
+
+
+def _range(bars: dict[str, Any] | None) -> str:
+    if bars is None or bars["gpus"][0] == bars["gpus"][1]:
+        return ""
+    return f" ({bars['gpus'][0]:,} to {bars['gpus'][1]:,})"
 
 
 def _compared(outcome: FleetPlanned, study: FleetStudy | None) -> tuple[str, ...]:

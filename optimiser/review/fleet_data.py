@@ -1,5 +1,6 @@
 """What a program reads of a fleet: the keys of a one-workload plan, and `pools`."""
 
+from dataclasses import asdict
 from typing import Any
 
 from optimiser.planning.fleet.explain import FleetConflict
@@ -9,6 +10,8 @@ from optimiser.planning.fleet.planner import (
     FleetUndecided,
     PlannedPool,
 )
+from optimiser.review.fleet_assumptions import assumptions
+from optimiser.review.fleet_bars import class_bars, gpu_bars
 from optimiser.studies.fleet import FleetStudy
 from optimiser.units import HOURS_PER_MONTH, ms
 
@@ -17,6 +20,7 @@ def planned(outcome: FleetPlanned, study: FleetStudy | None) -> dict[str, Any]:
     """A fleet as JSON values."""
     proof = outcome.proof
     pools = [_pool(outcome, pool) for pool in outcome.pools]
+    bars = gpu_bars(outcome)
     return {
         "status": outcome.status,
         "case": outcome.case.name,
@@ -30,6 +34,7 @@ def planned(outcome: FleetPlanned, study: FleetStudy | None) -> dict[str, Any]:
             "rented_gpus": sum(outcome.rented_gpus.values()),
             "rented_gpus_by_type": dict(outcome.rented_gpus),
         },
+        "error_bars": None if bars is None else {"gpus": bars},
         "proof": {
             "objective_usd_per_hour": proof.objective_usd_per_hour,
             "bound_usd_per_hour": proof.bound_usd_per_hour,
@@ -54,6 +59,7 @@ def planned(outcome: FleetPlanned, study: FleetStudy | None) -> dict[str, Any]:
         "worth": [] if study is None else [_worth(row) for row in study.worth],
         "levers": [],
         "other_gpus": [],
+        "assumptions": assumptions(outcome),
         "excluded": [{"what": what, "why": why} for what, why in outcome.assembled.excluded],
         "notes": list(outcome.notes),
     }
@@ -81,8 +87,8 @@ def _pool(outcome: FleetPlanned, pool: PlannedPool) -> dict[str, Any]:
         "spare_replicas": outcome.case.limits.survive,
         "routed": dict(pool.routed),
         "utilization_frac": pool.utilization_frac,
-        "tpot_ms": ms(pool.mix.step_s) if pool.mix else None,
-        "ttft_ms": {n: ms(s) for n, s in pool.mix.prefill_s.items()} if pool.mix else None,
+        "tpot_ms": ms(pool.mix.tpot_s) if pool.mix else None,
+        "ttft_ms": {n: ms(s) for n, s in pool.mix.ttft_s.items()} if pool.mix else None,
         "sequences": pool.mix.sequences if pool.mix else None,
     }
 
@@ -92,14 +98,16 @@ def classes(outcome: FleetPlanned) -> list[dict[str, Any]]:
     found = []
     names = outcome.assembled.names.classes
     for name, rate in zip(names, outcome.assembled.rates, strict=True):
+        bars = class_bars(outcome, name)
         used = [p.mix for p in outcome.pools if p.mix is not None and name in p.routed]
         found.append(
             {
                 "name": name,
                 "requests_per_s": float(rate),
-                "ttft_ms": max((ms(mix.prefill_s[name]) for mix in used), default=None),
-                "tpot_ms": max((ms(mix.step_s) for mix in used), default=None),
+                "ttft_ms": max((ms(mix.ttft_s[name]) for mix in used), default=None),
+                "tpot_ms": max((ms(mix.tpot_s) for mix in used), default=None),
                 "pools": [i for i, pool in enumerate(outcome.pools) if name in pool.routed],
+                "error_bars": None if bars is None else asdict(bars),
             }
         )
     return found

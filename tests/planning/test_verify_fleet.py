@@ -7,7 +7,8 @@ import pytest
 from optimiser.case import Case
 from optimiser.planning.configurations import configurations
 from optimiser.planning.design import Design
-from optimiser.planning.verify_fleet import Routed, settle
+from optimiser.planning.mix import Routed
+from optimiser.planning.verify_fleet import settle
 from optimiser.yaml_io import Document
 
 

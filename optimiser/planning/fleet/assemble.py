@@ -13,13 +13,15 @@ from optimiser.fleet_case import FleetCase
 from optimiser.planning.columns import columns
 from optimiser.planning.design import Configuration
 from optimiser.planning.fleet.assembled import Assembled, PoolOf
-from optimiser.planning.fleet.grid import pool_grid
+from optimiser.planning.fleet.fidelity import pools_worth_considering, resources
 from optimiser.planning.fleet.measured import assemble_measured
 from optimiser.planning.fleet.names import Names
 from optimiser.planning.fleet.pools import Fleet, Pools
 from optimiser.planning.fleet.rented import Rented, choices
-from optimiser.planning.fleet.shares import RESOURCES, Offered, binding, shares
+from optimiser.planning.fleet.shares import Offered, binding
 from optimiser.planning.legal import why_illegal
+from optimiser.planning.margin import is_measured, slo_margin
+from optimiser.planning.pace import latency_columns
 from optimiser.planning.rental import ways_to_rent
 from optimiser.units import TOLERANCE, ms, s_of_ms
 
@@ -79,7 +81,7 @@ def assemble(case: FleetCase) -> Assembled:
         classes=[workload.name for workload in case.classes],
         rentals=rented.names,
         stocks=stocks,
-        resources=list(RESOURCES),
+        resources=resources(is_measured(cases[0])),
     )
     rates = np.array([one.brief.rate for one in cases])
     return Assembled(
@@ -109,21 +111,21 @@ def _add_model(
     ]
     alone = n_classes == 1
     most = np.full(len(keys), max(one.levers.batch.most for one in cases), dtype=np.int64)
-    index, step_s, batch = pool_grid(offered, most, alone)
-    if not len(index):
-        return True
-    need, able = shares(offered, index, step_s, batch, alone)
+    grid, need, able = pools_worth_considering(offered, most, alone)
     first = max((row[2] for row in rows), default=-1) + 1
     model = cases[0].model.name
     for p in np.flatnonzero(able.any(axis=1)):
-        made = chosen[index[p]]
+        made, step_s = chosen[grid.configuration[p]], float(grid.step_s[p])
+        promise_s = None if grid.promise_s is None else float(grid.promise_s[p])
         every_need = np.zeros((need.shape[1], n_classes))
         every_able = np.zeros(n_classes, dtype=bool)
         every_need[:, list(members)], every_able[list(members)] = need[p], able[p]
         for rental in choices(case, made.gpu, made.tensor_parallel):
             place, units = rented.of(made.gpu.name, rental, made.tensor_parallel)
             told = f"{model}_{made.gpu.name}_tp{made.tensor_parallel}_{made.weights}"
-            label = f"{told}_{made.kv_cache}_{ms(step_s[p]):.3g}ms"
+            label = f"{told}_{made.kv_cache}_{ms(step_s):.3g}ms"
+            if promise_s is not None:
+                label += f"_for_{ms(promise_s):.3g}ms"
             pools.append(
                 PoolOf(
                     label,
@@ -132,13 +134,13 @@ def _add_model(
                     rental,
                     model,
                     replace(made, rental=rental),
-                    float(step_s[p]),
-                    int(batch[p]),
+                    step_s,
+                    int(grid.most_batch[p]),
+                    promise_s,
                 )
             )
-            rows.append(
-                (every_need, every_able, first + int(index[p]), float(step_s[p]), place, units)
-            )
+            kind = first + int(grid.configuration[p])
+            rows.append((every_need, every_able, kind, step_s, place, units))
     return True
 
 
@@ -165,14 +167,16 @@ def _configuration(case: FleetCase, key: Key) -> Configuration:
 
 
 def _offered(one: Case, chosen: Sequence[Configuration], admitted: np.ndarray) -> Offered:
-    brief = one.brief
+    brief, margin = one.brief, slo_margin(one)
     lengths = Lengths(brief.prompt_tokens, brief.answer_tokens)
     return Offered(
         requests_per_s=brief.rate * one.assumptions.headroom,
         lengths=lengths,
-        ttft_target_s=brief.ttft_target_s,
-        tpot_target_s=s_of_ms(brief.tpot_target_ms),
+        ttft_target_s=brief.ttft_target_s * margin,
+        tpot_target_s=s_of_ms(brief.tpot_target_ms) * margin,
         replicas=columns(one, chosen, lengths),
         admitted=admitted,
         users=brief.concurrent_users or 0.0,
+        latency=latency_columns(one, chosen) if is_measured(one) else None,
+        most_batch=one.levers.batch.most,
     )

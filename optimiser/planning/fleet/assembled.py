@@ -26,6 +26,8 @@ class PoolOf:
     """None where the pool was measured."""
     step_s: float = 0.0
     most_batch: int = 0
+    promise_s: float | None = None
+    """Longest time per token that it keeps to, prefills included; None where steps alone count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,11 @@ from optimiser.planning.fleet.assembled import Assembled, PoolOf
 from optimiser.planning.fleet.search import FleetFound, search
 from optimiser.planning.fleet.solve_program import solve_assembled
 from optimiser.planning.fleet.ties import ranked
+from optimiser.planning.mix import Mix, Routed
 from optimiser.planning.rental import Rental
 from optimiser.planning.solvers.base import Status
 from optimiser.planning.verify import Check
-from optimiser.planning.verify_fleet import Mix, Routed, check_pool, settle
+from optimiser.planning.verify_fleet import check_pool, settle
 from optimiser.units import TOLERANCE, at_least, usd
 
 ALGORITHM = "fleet"
@@ -226,10 +227,11 @@ def planned_pools(assembled: Assembled, found: FleetFound) -> tuple[PlannedPool,
         used = float((fleet.pools.need[p] @ share).max()) / headroom / max(working, 1)
         design, mix = None, None
         if of.configuration is not None:
-            design = Design(of.configuration, 1, replicas)
-            loaded = _mixed(assembled, design, share, headroom, working)
             # one class alone runs the whole batch that its replicas were counted at
-            sequences = of.most_batch if len(assembled.cases) == 1 else loaded.sequences
+            alone = len(assembled.cases) == 1
+            design = Design(of.configuration, of.most_batch if alone else 1, replicas)
+            loaded = settle(design, working, _parts(assembled.cases, share, headroom), alone=alone)
+            sequences = of.most_batch if alone else loaded.sequences
             batch = max(1, math.ceil(sequences * (1 - 1e-9)))
             design = Design(of.configuration, batch, replicas)
             mix = loaded
@@ -243,12 +245,6 @@ def _routed(assembled: Assembled, share: Floats, times: float) -> dict[str, floa
         for w, name in enumerate(assembled.names.classes)
         if share[w] > 1e-12
     }
-
-
-def _mixed(
-    assembled: Assembled, design: Design, share: Floats, headroom: float, working: int
-) -> Mix:
-    return settle(design, working, _parts(assembled.cases, share, headroom))
 
 
 def _parts(cases: Sequence[Case], share: Floats, headroom: float) -> list[Routed]:

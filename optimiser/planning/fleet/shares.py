@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optimiser.engine.latency_parts import LatencyColumns
 from optimiser.engine.replicas import Floats, Ints, Lengths, Replicas
 from optimiser.engine.roofline import prefill_s, read_bytes
 from optimiser.planning.fleet.pools import Bools
@@ -31,11 +32,16 @@ class Offered:
     lengths: Lengths
     ttft_target_s: float
     tpot_target_s: float
+    """Targets that are planned at, the margin taken off."""
     replicas: Replicas
     admitted: Bools
     """Configurations that the class accepts."""
     users: float = 0.0
     """Users who always have one request in flight."""
+    latency: LatencyColumns | None = None
+    """Its times on each configuration as measured servers have them; None for the roofline."""
+    most_batch: int = 10**6
+    """Most sequences of a replica that it accepts to be in; used with measured times."""
 
 
 RESOURCES = ("bandwidth", "memory", "sampling", "compute", "batch")
