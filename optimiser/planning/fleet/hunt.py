@@ -1,17 +1,26 @@
 """The fleet side: dives, small programs, repairs of relaxed solutions, neighbourhoods."""
 
+import time
+
 import numpy as np
 
 from optimiser.engine.replicas import Floats, Ints
+from optimiser.planning.cut_loop import Run
 from optimiser.planning.fleet.dive import dive
+from optimiser.planning.fleet.names import numbered
 from optimiser.planning.fleet.race import Race
 from optimiser.planning.fleet.rows import table
+from optimiser.planning.fleet.shared_pools import SharedPools
 from optimiser.planning.fleet.sift import Sifted
 from optimiser.planning.fleet.solve_rows import Ear, run_whole
+from optimiser.planning.solvers.base import Status, solver
+from optimiser.units import nano_usd
 
 SLICE_S = 2.0
 """Most seconds of one small program: fixed, since slices that grow with the limit find less."""
 REPAIR_S = 4.0
+WHOLE_S = 2.0
+"""Most seconds of the whole program, which settles most fleets at once and the rest not at all."""
 FEW, SOME = 40, 90
 """Pools of the two small programs, and of a neighbourhood."""
 
@@ -22,6 +31,7 @@ def hunt(race: Race, sifted: Sifted) -> None:
     dive(race, sifted, order[: 2 * SOME])
     within(race, order[:FEW], SLICE_S)
     within(race, order[:SOME], SLICE_S)
+    exclude_cheaper(race, sifted, WHOLE_S)
     random = np.random.default_rng(0)
     repaired = -1
     fixed_frac = 0.5
@@ -42,6 +52,38 @@ def hunt(race: Race, sifted: Sifted) -> None:
             fixed_frac = max(0.2, fixed_frac - 0.02)
         elif not ended:
             fixed_frac = min(0.8, fixed_frac + 0.02)
+
+
+def exclude_cheaper(race: Race, sifted: Sifted, seconds: float) -> None:
+    """Look for a cheaper fleet in the whole program of all pools that one could use.
+
+    Where it has no solution, the fleet at hand is proved cheapest.
+    """
+    if race.replicas is None or race.fleet.slices is not None or race.over:
+        return
+    most_usd = race.upper_usd - race.step_usd
+    kept = np.flatnonzero(sifted.extra_usd <= most_usd - sifted.bound_usd + 1e-9)
+    part = race.fleet.of(kept)
+    if not part.pools.able.any(axis=0).all():
+        race.prove(race.upper_usd)
+        return
+    program = SharedPools(part, numbered(part), first_prices=sifted.value)
+    program.limit_cost("cheaper", nano_usd(most_usd))
+    deadline = time.perf_counter() + min(seconds, race.left_s)
+    run = Run(solver("cp-sat"), deadline=deadline)
+    while not race.over:
+        solution = run.call(program)
+        if solution.status is Status.INFEASIBLE:
+            race.prove(race.upper_usd)
+        elif solution.bound is not None:
+            race.prove(min(solution.bound, race.upper_usd))
+        if not solution.values:
+            return
+        replicas = program.answer(solution.values)
+        whole = np.zeros(len(race.fleet.pools), dtype=np.int64)
+        whole[kept] = replicas
+        if race.offer(whole) or not program.cut_off(replicas):
+            return
 
 
 def _with_own(race: Race, pools: Ints) -> Ints:

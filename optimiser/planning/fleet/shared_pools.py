@@ -40,8 +40,17 @@ STEPS = (10**6, 10**8, 10**10)
 class SharedPools(Program[Ints]):
     """The program of a fleet; its answers are the replicas of each pool."""
 
-    def __init__(self, fleet: Fleet, names: Names, title: str = "fleet") -> None:
-        """All rows but the cuts that the routing of its answers will ask for."""
+    def __init__(
+        self,
+        fleet: Fleet,
+        names: Names,
+        title: str = "fleet",
+        first_prices: Floats | None = None,
+    ) -> None:
+        """All rows but the cuts that the routing of its answers will ask for.
+
+        `first_prices`: those of the relaxation, where they are known already.
+        """
         super().__init__(title)
         self.fleet = fleet
         self._names = names
@@ -57,7 +66,7 @@ class SharedPools(Program[Ints]):
         self._rent_and_limit(most)
         self._count_pools(most)
         if fleet.slices is None:
-            self._first_cuts()
+            self._first_cuts(first_prices)
         else:
             self._slices(fleet.slices)
 
@@ -128,13 +137,15 @@ class SharedPools(Program[Ints]):
             name, quote = "limit_most_pools", "limits.most_pools"
             self.row(name, terms, pulp.LpConstraintLE, fleet.most_pools, quote)
 
-    def _first_cuts(self) -> None:
+    def _first_cuts(self, prices_of_all: Floats | None) -> None:
         """The prices of the relaxation, and each class alone."""
-        cheapest = np.zeros(0, dtype=np.int64)
-        if self.fleet.pools.able.any(axis=0).all():
+        cheapest = np.arange(min(len(self.fleet.pools), MOST_EXACT))
+        if prices_of_all is None and self.fleet.pools.able.any(axis=0).all():
             sifted = sift(self.fleet)
             cheapest = np.argsort(sifted.extra_usd, kind="stable")[:MOST_EXACT]
-            self._cut("traffic_all", sifted.value, 0.0, cheapest)
+            prices_of_all = sifted.value
+        if prices_of_all is not None:
+            self._cut("traffic_all", prices_of_all, 0.0, cheapest)
         every = np.eye(self.fleet.n_classes)
         for name, alone in zip(self._classes, every, strict=True):
             self._cut(f"demand_{name}", alone, 0.0, cheapest)

@@ -4,24 +4,32 @@ Fewest replicas of changed models first (KV heads, weight bits, cache bits), the
 the catalogue's order. One class in one pool follows the order of single designs to its end.
 """
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from optimiser.engine.replicas import Floats, Ints
+from optimiser.engine.replicas import Ints
+from optimiser.planning.cut_loop import Found as CutFound
+from optimiser.planning.cut_loop import Run
+from optimiser.planning.cut_loop import search as cut_loop
 from optimiser.planning.fleet.assembled import Assembled
+from optimiser.planning.fleet.names import numbered
 from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.fleet.routing import SERVED, route
-from optimiser.planning.fleet.rows import table
 from optimiser.planning.fleet.search import FleetFound
+from optimiser.planning.fleet.shared_pools import SharedPools
 from optimiser.planning.fleet.sift import sift
-from optimiser.planning.fleet.solve_rows import run_whole
 from optimiser.planning.order import change, name_order
+from optimiser.planning.solvers.base import Status, solver
 from optimiser.units import nano_usd, usd
 
-SECONDS = 5.0
-MOST_POOLS = 400
-"""Pools that fleets of the cost could use, beyond which they are not ranked."""
+SECONDS = 10.0
+"""What all preferences together may take; beyond it fleets are not ranked."""
+SOLVER = "cp-sat"
+"""The quickest at a settled cost, where what is left is mostly counting."""
+LARGEST_WEIGHT = 10**6
 
 
 def ranked(assembled: Assembled, found: FleetFound) -> tuple[FleetFound, bool]:
@@ -36,27 +44,23 @@ def ranked(assembled: Assembled, found: FleetFound) -> tuple[FleetFound, bool]:
     sifted = sift(fleet)
     # no fleet of this cost uses any other pool
     kept = np.flatnonzero(sifted.extra_usd <= found.usd_per_hour - sifted.bound_usd + 1e-6)
-    if len(kept) > MOST_POOLS:
-        return found, False
     part = fleet.of(kept)
-    rows, columns = table(part, totals=False)
-    rows.serve_all(columns)
-    rows.cost_at_most(columns, fleet.step_usd, found.usd_per_hour)
-    for column in range(len(rows.cost)):
-        rows.cost[column] = 0.0
-    for column, weight in zip(columns.replicas, _weights(assembled)[kept], strict=True):
-        rows.cost[column] = weight
-    solved = run_whole(rows, columns.whole, seconds=SECONDS)
-    if solved.status != "optimal" or not len(solved.values):
+    program = SharedPools(part, numbered(part), first_prices=sifted.value)
+    program.limit_cost("settled_cost", cost)
+    run = Run(solver(SOLVER), deadline=time.perf_counter() + SECONDS)
+    settled: CutFound[Ints] = CutFound(Status.UNDECIDED)
+    for name, weights in _preferences(assembled):
+        terms = [(n, float(w)) for n, w in zip(program.replicas, weights[kept], strict=True)]
+        program.minimise(terms)
+        settled = cut_loop(program, run)
+        if settled.status is not Status.OPTIMAL:
+            return found, False
+        program.hold(name, terms, settled.value)
+    if settled.answer is None:
         return found, False
     replicas = np.zeros(len(fleet.pools), dtype=np.int64)
-    replicas[kept] = np.round(solved.values[columns.replicas]).astype(np.int64)
-    if fleet.cost_nano_usd(replicas) > cost or not fleet.within_limits(replicas):
-        return found, False
-    served, shares = route(fleet, replicas)
-    if served < SERVED:
-        return found, False
-    return replace(found, replicas=replicas, shares=shares), True
+    replicas[kept] = settled.answer
+    return _with(fleet, found, replicas), True
 
 
 def _with(fleet: Fleet, found: FleetFound, replicas: Ints) -> FleetFound:
@@ -68,12 +72,14 @@ def _with(fleet: Fleet, found: FleetFound, replicas: Ints) -> FleetFound:
     )
 
 
-def _weights(assembled: Assembled) -> Floats:
-    """What a replica of each pool counts for: changes, then GPUs, then its place."""
-    changes = _ranks([_change(assembled, p) for p in range(len(assembled.pools))])
-    gpus = np.array([pool.gpus_per_replica for pool in assembled.pools], dtype=float)
-    place = np.arange(len(assembled.pools)) / max(1, len(assembled.pools))
-    return gpus + 100.0 * np.array(changes) / max(1, max(changes)) + 1e-3 * place
+def _preferences(assembled: Assembled) -> Iterator[tuple[str, Ints]]:
+    """What a replica of each pool counts for, in the order in which sums are made least."""
+    pools = assembled.pools
+    yield "least change", np.array(_ranks([_change(assembled, p) for p in range(len(pools))]))
+    yield "fewest GPUs", np.array([pool.gpus_per_replica for pool in pools])
+    yield "order", np.arange(len(pools))
+    # sums of places can be equal; those of numbers without a pattern are not
+    yield "last", np.random.default_rng(0).integers(1, LARGEST_WEIGHT, len(pools))
 
 
 def _single(assembled: Assembled, cost: int) -> Ints | None:
