@@ -1,14 +1,13 @@
 """`optimise sweep CASE`: a case over ranges of its fields."""
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from optimiser.cli.options import case_options, emit, format_option, load_case, solver_option
-from optimiser.cli.progress import LINE_EVERY_S
+from optimiser.cli.progress import Line
 from optimiser.errors import InputError, Mistake
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ INFEASIBLE = 3
 TEXTS = {".json": "json", ".md": "markdown", ".txt": "text"}
 TABLES = (".csv", ".parquet")
 PLOTS = (".png", ".svg", ".html")
-QUIET_S = 1.0
 
 
 @click.command(
@@ -84,7 +82,7 @@ def command(
     _refuse(outputs, drawable=bool(varied or front_over), rows=bool(varied))
     axes = parse_axes(varied)
     case = load_case(case_path, settings, folder)
-    progress = _Progress(sys.stderr.isatty())
+    progress = Line(sys.stderr.isatty())
     try:
         found = sweep(case, axes, front_over, with_slack, solver_name, progress)
     finally:
@@ -134,26 +132,3 @@ def _written(path: Path, shown: "Review", found: "Sweep") -> None:
         from optimiser.review.plot import write_plot
 
         write_plot(path, chart(found), shown)
-
-
-class _Progress:
-    """One line on a terminal, once the work takes long enough to wonder; now and then elsewhere."""
-
-    def __init__(self, on_terminal: bool) -> None:
-        self._on_terminal = on_terminal
-        self._start = self._told = time.monotonic()
-        self._width = 0
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        now, text = time.monotonic(), f"{done:,} of {total:,} {what}"
-        if self._on_terminal and now - self._start > QUIET_S:
-            click.echo(f"\r{text:<{self._width}}", nl=False, err=True)
-            self._width = max(self._width, len(text))
-        elif not self._on_terminal and now - self._told > LINE_EVERY_S:
-            click.echo(text, err=True)
-            self._told = now
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._width:
-            click.echo(f"\r{'':<{self._width}}\r", nl=False, err=True)
