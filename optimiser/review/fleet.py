@@ -1,6 +1,6 @@
 """Decides what a review of a fleet shows."""
 
-from optimiser.planning.fleet.explain import FleetConflict
+from optimiser.planning.fleet.conflict import FleetConflict
 from optimiser.planning.fleet.planner import (
     FleetInfeasible,
     FleetPlanned,
@@ -8,7 +8,8 @@ from optimiser.planning.fleet.planner import (
     PlannedPool,
 )
 from optimiser.review import fleet_data as data
-from optimiser.review.numbers import count, ms, per_cent, plain, significant, usd
+from optimiser.review.fleet_conflicts import conflict_lines, conflict_tables
+from optimiser.review.numbers import count, ms, per_cent, significant, usd
 from optimiser.review.review import Review, Table
 from optimiser.studies.fleet import FleetStudy
 
@@ -16,13 +17,13 @@ from optimiser.studies.fleet import FleetStudy
 def fleet_review(
     outcome: FleetPlanned | FleetInfeasible | FleetUndecided,
     study: FleetStudy | None = None,
-    conflict: FleetConflict | None = None,
+    conflicts: tuple[FleetConflict, ...] = (),
 ) -> Review:
     """The review of a fleet, whatever came of it."""
     if isinstance(outcome, FleetPlanned):
         return _planned(outcome, study)
     if isinstance(outcome, FleetInfeasible):
-        return _infeasible(outcome, conflict)
+        return _infeasible(outcome, conflicts)
     return Review(
         title=outcome.case.name,
         headline=f"undecided: no fleet in {outcome.seconds:.2f} s",
@@ -135,21 +136,7 @@ def _proof(outcome: FleetPlanned) -> str:
     return f"not proved cheapest: {cost}/h, bound {bound}/h, gap {gap} ({work})"
 
 
-def _infeasible(outcome: FleetInfeasible, conflict: FleetConflict | None) -> Review:
-    tables = []
-    if conflict is not None:
-        rows = tuple(
-            (
-                one.requirement,
-                plain(one.asked),
-                "no value helps" if one.works_at is None else plain(one.works_at),
-                outcome.case.where(one.requirement),
-            )
-            for one in conflict.nearest
-        )
-        alone = "cannot be met" if len(rows) == 1 else "cannot all be met; changing one is enough"
-        columns = ("requirement", "asked", "works at", "in")
-        tables.append(Table(f"Conflict: {alone}", columns, rows, text=(0, 3)))
+def _infeasible(outcome: FleetInfeasible, conflicts: tuple[FleetConflict, ...]) -> Review:
     return Review(
         title=outcome.case.name,
         headline=(
@@ -158,8 +145,8 @@ def _infeasible(outcome: FleetInfeasible, conflict: FleetConflict | None) -> Rev
         ),
         good=False,
         steps=(),
-        tables=tuple(tables),
-        closing=(),
+        tables=conflict_tables(outcome.case, conflicts),
+        closing=conflict_lines(conflicts),
         notes=(),
-        data=data.infeasible(outcome, conflict),
+        data=data.infeasible(outcome, conflicts),
     )
