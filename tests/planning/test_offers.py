@@ -23,6 +23,7 @@ from optimiser.planning.solvers.base import Limits, Solution, Status
 from optimiser.planning.verify import verify
 from tests import oracle
 from tests.planning.test_program import optimum_of, rows_of, saved, without_rows
+from tests.planning.by_hand import by_hand
 from tests.strategies import KINDS, Shop, case_of, draw_real_case
 
 SOLVERS = ("cp-sat", "highs", "cbc")
@@ -49,38 +50,7 @@ def rented(*offers: Offer, changes: Mapping[str, object] | None = None, **gpu: A
     As by hand in the tests of configurations: batch 120 in 24 ms, 0.3 s a request, 3 x 1.5 x 0.3 =
     1.35 replicas. On two GPUs a replica takes half of that and on four a quarter.
     """
-    data = {
-        "name": "rented",
-        "brief": {
-            "requests_per_s": 3.0,
-            "prompt_tokens": 1000,
-            "answer_tokens": 500,
-            "ttft_target_s": 1.0,
-            "tpot_target_ms": 24.0,
-        },
-        "model": {
-            "name": "tiny",
-            "params": 10e9,
-            "layers": 20,
-            "attention_heads": 8,
-            "kv_heads": 4,
-            "head_dim": 100,
-        },
-        "hardware": {
-            "gpus": [
-                {
-                    "name": "round",
-                    "memory_gb": 60.0,
-                    "bandwidth_gb_per_s": 1000.0,
-                    "tflops": {"fp16": 100.0},
-                    **gpu,
-                }
-            ]
-        },
-        "levers": {"kv_cache": "fp8", "batch": {"most": 1000}},
-        "assumptions": {"efficiency": 1.0, "headroom": 1.5, "memory_reserve": 0.0},
-    }
-    return case_of(data, Shop(*offers)).changed(dict(changes or {}))
+    return case_of(by_hand("rented", **gpu), Shop(*offers)).changed(dict(changes or {}))
 
 
 def planned(case: Case, solver_name: str = "cp-sat") -> Planned:
