@@ -9,7 +9,7 @@ from optimiser.planning.fleet.planner import (
 )
 from optimiser.review import fleet_data as data
 from optimiser.review.fleet_conflicts import conflict_lines, conflict_tables
-from optimiser.review.numbers import count, ms, per_cent, significant, usd
+from optimiser.review.numbers import count, gpus, ms, per_cent, significant, usd
 from optimiser.review.review import Review, Table
 from optimiser.studies.fleet import FleetStudy
 
@@ -37,7 +37,8 @@ def fleet_review(
 
 
 def _planned(outcome: FleetPlanned, study: FleetStudy | None) -> Review:
-    gpus = sum(outcome.rented_gpus.values())
+    running = sum(pool.gpus for pool in outcome.pools)
+    rented = sum(outcome.rented_gpus.values())
     replicas = sum(pool.replicas for pool in outcome.pools)
     values = data.planned(outcome, study)
     tables = [_pools(outcome), _classes(values)]
@@ -48,7 +49,7 @@ def _planned(outcome: FleetPlanned, study: FleetStudy | None) -> Review:
         title=f"{outcome.case.name} · {count(len(values['classes']), 'workload')}",
         headline=(
             f"{count(len(outcome.pools), 'pool')}, {count(replicas, 'replica')}, "
-            f"{count(gpus, 'GPU')} · {usd(outcome.usd_per_hour)} an hour · "
+            f"{gpus(running, rented)} · {usd(outcome.usd_per_hour)} an hour · "
             f"{usd(values['figures']['usd_per_month'])} a month"
         ),
         good=True,

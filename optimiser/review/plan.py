@@ -12,6 +12,7 @@ from optimiser.review.bars import Bars, bars_of
 from optimiser.review.numbers import (
     at_least_whole,
     count,
+    gpus,
     ms,
     per_cent,
     plain,
@@ -43,12 +44,12 @@ def _planned(
 ) -> Review:
     case, design, figures = planned.case, planned.design, planned.verdict.figures
     bars = bars_of(planned)
-    gpus, tpot = count(design.gpus, "GPU"), ms(figures.tpot_ms)
+    n_gpus, tpot = gpus(design.gpus, design.rented_gpus), ms(figures.tpot_ms)
     if bars is not None:
-        gpus += _range(*bars.gpus)
+        n_gpus += _range(*bars.gpus)
         tpot += f" ({bars.tpot_ms[0]:,.0f} to {bars.tpot_ms[1]:,.0f} in 8 of 10 measured runs)"
     headline = (
-        f"{gpus} · first token {ms(figures.ttft_ms)} · per token {tpot} · "
+        f"{n_gpus} · first token {ms(figures.ttft_ms)} · per token {tpot} · "
         f"{usd(figures.usd_per_million_answer_tokens)} per 1M answer tokens"
     )
     notes = [

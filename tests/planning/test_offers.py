@@ -21,6 +21,7 @@ from optimiser.planning.order import preferences
 from optimiser.planning.rental import GPUS_PER_NODE, Rental, rentals, undominated
 from optimiser.planning.solvers.base import Limits, Solution, Status
 from optimiser.planning.verify import verify
+from optimiser.review.plan import review
 from tests import oracle
 from tests.planning.test_program import optimum_of, rows_of, saved, without_rows
 from tests.planning.by_hand import by_hand
@@ -78,6 +79,7 @@ def test_a_gpu_sold_eight_at_a_time_costs_eight(solver_name: str) -> None:
     assert bought(outcome) == ("eight", "on-demand", 1, 8, 16.0)
     # two of the eight do the work; idle ones run nothing
     assert (outcome.design.replicas, outcome.design.gpus) == (2, 2)
+    assert review(outcome).headline.startswith("2 GPUs (8 rented) · ")
     assert outcome.verdict.figures.usd_per_month == 16 * 730
 
 
