@@ -217,6 +217,11 @@ def test_what_is_asked_for_by_name_must_exist(
     assert nearest in error["nearest"] or nearest in error["message"]
 
 
+def test_one_alternative_is_told_in_the_singular() -> None:
+    text = optimise("compare", CHAT, "--set", "brief.requests_per_s=5").out
+    assert text.startswith("chat-7b: 1 alternative\n")
+
+
 def test_columns_markdown_and_files(tmp_path: Path) -> None:
     text = optimise("compare", CHAT, "--set", "brief.requests_per_s=50").out
     (head,) = [line for line in text.splitlines() if "bottleneck" in line and "design" in line]

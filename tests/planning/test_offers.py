@@ -112,7 +112,7 @@ def test_a_replica_never_spans_instances() -> None:
     offers = (offer("one", 1, 0.1), offer("six", 6, 12.0))
     case = rented(*offers, changes={"levers.tensor_parallel": 4})
     assert bought(planned(case)) == ("six", "on-demand", 1, 6, 12.0)
-    with pytest.raises(CaseError, match="4 is more than the 1 GPUs of a node") as caught:
+    with pytest.raises(CaseError, match="4 is more than the 1 GPU of a node") as caught:
         configurations(rented(offers[0], changes={"levers.tensor_parallel": 4}))
     assert caught.value.mistakes[0].message.endswith("legal: 1")
     # where sizes are open the small one takes the small instance
