@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from optimiser.fleet_case import FleetCase
 from optimiser.planning.fleet.conflict import FleetConflict, FleetNearest
 from optimiser.review.numbers import per_cent, plain
-from optimiser.review.plan_tables import FIELD_NOTES
+from optimiser.review.plan_tables import conflicting
 from optimiser.review.review import Table
 
 
@@ -41,9 +41,9 @@ def _row(case: FleetCase, one: FleetNearest) -> tuple[str, ...]:
         works_at = "no value helps" if one.is_proved else "none found"
     else:
         works_at = plain(one.works_at) + ("" if one.is_proved else " (or nearer)")
-    field = FIELD_NOTES.get(one.requirement, one.requirement)
+    field, asked = conflicting(one.requirement, one.asked, case.hardware.gpus)
     name = f"{field}, {one.workload}" if one.workload else field
-    return (name, plain(one.asked), works_at, case.where(one.requirement))
+    return (name, asked, works_at, case.where(one.requirement))
 
 
 def conflict_lines(conflicts: Sequence[FleetConflict]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from optimiser.review.numbers import (
     significant,
     usd,
 )
-from optimiser.review.plan_tables import FIELD_NOTES, alternative_table, lever_table, verdict_table
+from optimiser.review.plan_tables import alternative_table, conflicting, lever_table, verdict_table
 from optimiser.review.review import BOTTLENECKS, Review, Step, Table
 from optimiser.studies.alternatives import Alternative
 from optimiser.studies.levers import LeverRow
@@ -182,8 +182,7 @@ def _infeasible(outcome: Infeasible) -> Review:
     for i, conflict in enumerate(outcome.conflicts):
         rows = tuple(
             (
-                FIELD_NOTES.get(nearest.requirement, nearest.requirement),
-                plain(nearest.asked),
+                *conflicting(nearest.requirement, nearest.asked, case.hardware.gpus),
                 "no value helps" if nearest.works_at is None else plain(nearest.works_at),
                 case.where(nearest.requirement),
             )
