@@ -278,6 +278,15 @@ def test_no_offer_is_admitted(wanted: dict[str, object]) -> None:
     assert [mistake.field for mistake in caught.value.mistakes] == ["hardware.offers"]
 
 
+def test_a_mistyped_offer_is_told_the_nearest_one() -> None:
+    offers = (offer("north-large", 8, 16.0), offer("south", 8, 16.0))
+    with pytest.raises(CaseError, match="none of the 2 offers of round") as caught:
+        rented(*offers, changes={"hardware.offers": {"names": "north-lage"}})
+    assert caught.value.mistakes[0].nearest == ("north-large",)
+    with pytest.raises(CaseError, match="did you mean north-large"):
+        rented(*offers, changes={"hardware.offers": {"names": ["north-lage", "x"]}})
+
+
 def test_no_offer_at_all() -> None:
     with pytest.raises(CaseError, match="no price for round") as caught:
         rented()
