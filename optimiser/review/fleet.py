@@ -8,6 +8,7 @@ from optimiser.planning.fleet.planner import (
     PlannedPool,
 )
 from optimiser.review import fleet_data as data
+from optimiser.review.assumptions import spot_note
 from optimiser.review.fleet_conflicts import conflict_lines, conflict_tables
 from optimiser.review.numbers import count, gpus, ms, per_cent, significant, usd
 from optimiser.review.review import Review, Table
@@ -56,7 +57,7 @@ def _planned(outcome: FleetPlanned, study: FleetStudy | None) -> Review:
         steps=(),
         tables=tuple(tables),
         closing=(*_compared(outcome, study), _proof(outcome)),
-        notes=outcome.notes,
+        notes=(*outcome.notes, *spot_note(pool.of.rental for pool in outcome.pools)),
         data=values,
     )
 

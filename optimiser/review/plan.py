@@ -56,6 +56,7 @@ def _planned(
         *(f"default {line}" for line in assumed.defaults(case)),
         *assumed.assumptions(case, design),
         *_bars_note(bars),
+        *assumed.spot_note([design.configuration.rental]),
         *(f"left out: {what}: {why}" for what, why in planned.excluded),
         *planned.notes,
     ]

@@ -23,8 +23,8 @@ from optimiser.planning.solvers.base import Limits, Solution, Status
 from optimiser.planning.verify import verify
 from optimiser.review.plan import review
 from tests import oracle
-from tests.planning.test_program import optimum_of, rows_of, saved, without_rows
 from tests.planning.by_hand import by_hand
+from tests.planning.test_program import optimum_of, rows_of, saved, without_rows
 from tests.strategies import KINDS, Shop, case_of, draw_real_case
 
 SOLVERS = ("cp-sat", "highs", "cbc")
@@ -291,6 +291,15 @@ def test_no_offer_at_all() -> None:
     with pytest.raises(CaseError, match="no price for round") as caught:
         rented()
     assert caught.value.mistakes[0].field == "hardware.gpus"
+
+
+def test_a_plan_on_spot_says_what_spot_risks() -> None:
+    sold = offer("eight", 8, 16.0, spot_usd_per_hour=4.0)
+    firm = planned(rented(sold))
+    spot = planned(rented(sold, changes={"hardware.offers": {"terms": "spot"}}))
+    note = "spot price: Instances are taken back at short notice; keep spare capacity."
+    assert note not in review(firm).notes
+    assert note in review(spot).notes
 
 
 def test_a_stated_price_is_of_single_gpus_whatever_the_offers() -> None:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from optimiser.case import Case
+from optimiser.catalogue.load import default_catalogue
 from optimiser.cli.main import cli
 from optimiser.errors import CaseError
 from optimiser.fleet_case import FleetCase
@@ -24,6 +25,7 @@ from optimiser.planning.fleet.planner import (
 from optimiser.planning.fleet.search import FleetFound
 from optimiser.planning.planner import Infeasible, Planned, plan
 from optimiser.planning.solvers.base import Status
+from optimiser.review.fleet import fleet_review
 from optimiser.yaml_io import Document
 
 A10G = {
@@ -346,3 +348,23 @@ def test_the_program_is_saved_under_names(tmp_path: Path) -> None:
     text = place.read_text()
     assert "demand_size1" in text
     assert "capacity_0_on_a10g" in text
+
+
+@pytest.mark.parametrize("term", ["on-demand", "spot"])
+def test_a_fleet_on_whole_instances_of_spot(term: str, tmp_path: Path) -> None:
+    # 6 requests/s at 2 a GPU run on 3 of the 8 that an instance has
+    (tmp_path / "table.csv").write_text(
+        "pool,gpu,gpus_per_replica,workload,requests_per_s\non-h200,h200,1,size1,2\n"
+    )
+    offers = {"names": ["nebius-us-central1-gpu-h200-sxm-8gpu"], "terms": [term]}
+    data = {
+        "name": "whole",
+        "workloads": [{"name": "size1", "requests_per_s": 6}],
+        "hardware": {"gpus": ["h200"], "offers": offers},
+        "assumptions": {"headroom": 1.0},
+        "measured": "table.csv",
+    }
+    document = Document(str(tmp_path / "case.yaml"), data)
+    shown = fleet_review(planned(FleetCase.of_document(document, default_catalogue())))
+    assert "3 GPUs (8 rented) · " in shown.headline
+    assert any("taken back" in note for note in shown.notes) == (term == "spot")
