@@ -108,8 +108,7 @@ class Case(Schema):
                 )
                 yield Problem("hardware.gpus", message)
             elif not self._offers[gpu.name]:
-                message = f"none of the {len(known)} offers of {gpu.name} is admitted"
-                yield Problem("hardware.offers", message)
+                yield self.hardware.none_admitted(gpu, known)
 
     def _gpus_without_rates(self) -> Iterator[Problem]:
         unknown = [name for name in self.weights if name not in WEIGHT_FORMATS]

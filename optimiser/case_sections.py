@@ -1,6 +1,6 @@
 """The sections of a case: brief, hardware, levers, assumptions, limits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, NoReturn, Self
 
@@ -11,6 +11,7 @@ from optimiser.catalogue.gpu import Gpu
 from optimiser.catalogue.load import Catalogue, default_catalogue
 from optimiser.catalogue.offer import Offer, Term
 from optimiser.errors import CatalogueError
+from optimiser.names import count, nearest
 from optimiser.schema import AnySchema, Problem, Schema, refuse, refuse_all, shown
 from optimiser.units import s_of_ms
 
@@ -158,6 +159,14 @@ class Hardware(Schema):
     """Price of each of these GPUs for an hour, in place of the offers' prices."""
     offers: Offers = Offers()
     """Which offers may be rented where nothing states a price."""
+
+    def none_admitted(self, gpu: Gpu, known: Sequence[Offer]) -> Problem:
+        """What is said where no known offer of a GPU may be rented."""
+        message = f"none of the {count(len(known), 'offer')} of {gpu.name} is admitted"
+        names = [offer.name for offer in known]
+        wrong = [name for name in self.offers.names or () if name not in names]
+        near = tuple(dict.fromkeys(one for name in wrong for one in nearest(name, names)))
+        return Problem("hardware.offers", message, near)
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Self:

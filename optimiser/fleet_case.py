@@ -163,9 +163,11 @@ class FleetCase(Schema):
         known = self._catalogue.offers(gpu.name) if self._catalogue else ()
         found = tuple(filter(self.hardware.offers.admits, known))
         if not found:
-            field = "hardware.offers" if known else "hardware.gpus"
-            message = f"no price for {gpu.name}: none of its {len(known)} offers is admitted"
-            raise CaseError([Mistake(self.where(field), field, message)])
+            told = Problem("hardware.gpus", f"no price for {gpu.name}: it has no offers")
+            if known:
+                told = self.hardware.none_admitted(gpu, known)
+            where = self.where(told.field)
+            raise CaseError([Mistake(where, told.field, told.message, told.nearest)])
         return found
 
     def changed(self, **fields: object) -> "FleetCase":

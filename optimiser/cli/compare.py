@@ -1,12 +1,18 @@
 """`optimise compare CASE`: hardware, models, offers and anything else, side by side."""
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from optimiser.cli.options import case_options, emit, load_case, output_options, solver_option
+from optimiser.errors import InputError, Mistake
+
+if TYPE_CHECKING:
+    from optimiser.studies.rows import Changes
 
 INFEASIBLE = 3
 
@@ -56,13 +62,26 @@ def command(
     )
     from optimiser.yaml_io import parse_setting
 
+    def setting_change(setting: str) -> "Changes":
+        return dict([parse_setting(setting)])
+
     case, known = load_case(case_path, settings, folder), catalogue(folder)
-    alternatives = [(name, gpu_change(case, name)) for name in gpus]
-    alternatives += [(name, model_change(case, name)) for name in models]
-    alternatives += [(name, offer_change(known, name)) for name in offers]
-    alternatives += [(change, dict([parse_setting(change)])) for change in changes]
-    for _, change in alternatives:
-        case.changed(change)  # what was asked for by name must be valid
+    asked: list[tuple[str, Callable[[], Changes]]] = [
+        *((name, partial(gpu_change, case, name)) for name in gpus),
+        *((name, partial(model_change, case, name)) for name in models),
+        *((name, partial(offer_change, known, name)) for name in offers),
+        *((setting, partial(setting_change, setting)) for setting in changes),
+    ]
+    alternatives, mistakes = [], list[Mistake]()
+    for name, change_of in asked:
+        try:
+            change = change_of()
+            case.changed(change)  # what was asked for by name must be valid
+            alternatives.append((name, change))
+        except InputError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise InputError(dict.fromkeys(mistakes))
     found = compare(case, alternatives or every_gpu(case, known), solver_name)
     emit(compare_review(found), format_name, output)
     if found.winner is None:

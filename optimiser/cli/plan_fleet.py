@@ -1,8 +1,10 @@
 """The main job where the case is a fleet's."""
 
+import sys
 from pathlib import Path
 
 from optimiser.cli.options import emit
+from optimiser.cli.progress import Line
 from optimiser.fleet_case import FleetCase
 from optimiser.planning.fleet.explain import explain_fleet
 from optimiser.planning.fleet.planner import (
@@ -42,7 +44,12 @@ def run(
         emit(fleet_review(outcome, study), format_name, output)
         return PLANNED
     if isinstance(outcome, FleetInfeasible):
-        emit(fleet_review(outcome, conflict=explain_fleet(outcome)), format_name, output)
+        line = Line(sys.stderr.isatty())
+        try:
+            conflicts = explain_fleet(outcome, progress=line)
+        finally:
+            line.clear()
+        emit(fleet_review(outcome, conflicts=conflicts), format_name, output)
         return INFEASIBLE
     emit(fleet_review(outcome), format_name, output)
     return UNDECIDED

@@ -4,9 +4,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TextIO
 
+import click
+
 BAR_WIDTH = 24
 LINE_EVERY_S = 10.0
 REDRAW_EVERY_S = 0.1
+QUIET_S = 1.0
 
 
 @dataclass(slots=True)
@@ -62,3 +65,27 @@ def _duration(seconds: float) -> str:
     return (
         f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes}:{rest:02} min"
     )
+
+
+class Line:
+    """One line on a terminal, once the work takes long enough to wonder; now and then elsewhere."""
+
+    def __init__(self, on_terminal: bool) -> None:
+        self._on_terminal = on_terminal
+        self._start = self._told = time.monotonic()
+        self._width = 0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """So many of these are done."""
+        now, text = time.monotonic(), f"{done:,} of {total:,} {what}"
+        if self._on_terminal and now - self._start > QUIET_S:
+            click.echo(f"\r{text:<{self._width}}", nl=False, err=True)
+            self._width = max(self._width, len(text))
+        elif not self._on_terminal and now - self._told > LINE_EVERY_S:
+            click.echo(text, err=True)
+            self._told = now
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._width:
+            click.echo(f"\r{'':<{self._width}}\r", nl=False, err=True)

@@ -1,25 +1,20 @@
 """`optimise sweep CASE`: a case over ranges of its fields."""
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from optimiser.cli.options import case_options, emit, format_option, load_case, solver_option
-from optimiser.cli.progress import LINE_EVERY_S
-from optimiser.errors import InputError, Mistake
+from optimiser.cli.outputs import PLOTS, TABLES, TEXTS, refuse_outputs
+from optimiser.cli.progress import Line
 
 if TYPE_CHECKING:
     from optimiser.review.review import Review
     from optimiser.studies.sweep import Sweep
 
 INFEASIBLE = 3
-TEXTS = {".json": "json", ".md": "markdown", ".txt": "text"}
-TABLES = (".csv", ".parquet")
-PLOTS = (".png", ".svg", ".html")
-QUIET_S = 1.0
 
 
 @click.command(
@@ -81,10 +76,10 @@ def command(
 
     if not varied and not front_over and not with_slack:
         raise click.UsageError("nothing to do: give --vary, --pareto or --slack")
-    _refuse(outputs, drawable=bool(varied or front_over), rows=bool(varied))
+    refuse_outputs(outputs, (*TABLES, *TEXTS, *PLOTS), _unfilled(varied, front_over))
     axes = parse_axes(varied)
     case = load_case(case_path, settings, folder)
-    progress = _Progress(sys.stderr.isatty())
+    progress = Line(sys.stderr.isatty())
     try:
         found = sweep(case, axes, front_over, with_slack, solver_name, progress)
     finally:
@@ -98,25 +93,11 @@ def command(
         sys.exit(INFEASIBLE)
 
 
-def _refuse(outputs: tuple[Path, ...], drawable: bool, rows: bool) -> None:
-    """Raises InputError for every file that could not be written, before anything is planned."""
-    mistakes = []
-    for path in outputs:
-        ending = path.suffix.lower()
-        if ending not in (*TEXTS, *TABLES, *PLOTS):
-            known = ", ".join((*TABLES, *TEXTS, *PLOTS))
-            mistakes.append(Mistake(f"-o {path}", "", f"unknown ending, expected one of {known}"))
-        elif not path.parent.is_dir() or path.is_dir():
-            why = "is a directory" if path.is_dir() else "no such directory"
-            mistakes.append(Mistake(f"-o {path}", "", f"cannot be written: {why}"))
-        elif (ending in TABLES and not rows) or (ending in PLOTS and not drawable):
-            mistakes.append(Mistake(f"-o {path}", "", "nothing to put there without --vary"))
-    if mistakes:
-        raise InputError(mistakes)
-    if any(path.suffix.lower() in PLOTS for path in outputs):
-        from optimiser.review.plot import require
-
-        require()
+def _unfilled(varied: tuple[str, ...], front_over: str | None) -> dict[str, str]:
+    """Endings of files that there would be nothing for, and why."""
+    tables = () if varied else TABLES
+    plots = () if varied or front_over else PLOTS
+    return dict.fromkeys((*tables, *plots), "nothing to put there without --vary")
 
 
 def _written(path: Path, shown: "Review", found: "Sweep") -> None:
@@ -134,26 +115,3 @@ def _written(path: Path, shown: "Review", found: "Sweep") -> None:
         from optimiser.review.plot import write_plot
 
         write_plot(path, chart(found), shown)
-
-
-class _Progress:
-    """One line on a terminal, once the work takes long enough to wonder; now and then elsewhere."""
-
-    def __init__(self, on_terminal: bool) -> None:
-        self._on_terminal = on_terminal
-        self._start = self._told = time.monotonic()
-        self._width = 0
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        now, text = time.monotonic(), f"{done:,} of {total:,} {what}"
-        if self._on_terminal and now - self._start > QUIET_S:
-            click.echo(f"\r{text:<{self._width}}", nl=False, err=True)
-            self._width = max(self._width, len(text))
-        elif not self._on_terminal and now - self._told > LINE_EVERY_S:
-            click.echo(text, err=True)
-            self._told = now
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._width:
-            click.echo(f"\r{'':<{self._width}}\r", nl=False, err=True)

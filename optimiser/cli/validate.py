@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 import click
 
 from optimiser.cli.options import emit, format_option
+from optimiser.cli.outputs import PLOTS, TEXTS, no_place, refuse_outputs
 from optimiser.errors import InputError, Mistake
 
 if TYPE_CHECKING:
     from optimiser.review.review import Review
     from optimiser.studies.validation import Validation
-
-TEXTS = {".json": "json", ".md": "markdown", ".txt": "text"}
-PLOTS = (".png", ".svg", ".html")
 
 
 @click.command("validate", epilog="Example: optimise validate --data runs.csv -o scatter.png")
@@ -56,9 +54,11 @@ def command(
     from optimiser.studies.validation import validate, validate_shipped
     from optimiser.studies.validation_files import read_measurements, with_predictions
 
-    _refuse(outputs)
+    refuse_outputs(outputs, (*PLOTS, *TEXTS))
     if predictions is not None:
         check_ending(predictions)
+        if not predictions.parent.is_dir() or predictions.is_dir():
+            raise InputError([Mistake(f"--predictions {predictions}", "", no_place(predictions))])
     names = shipped_names()
     rows = read_measurements(data or shipped("models") / "measurements" / "e2e.csv")
     found = validate_shipped(names) if data is None else validate(rows, names, data.name)
@@ -75,21 +75,6 @@ def command(
         _written(path, shown, found)
     if not outputs:
         emit(shown, format_name, None)
-
-
-def _refuse(outputs: tuple[Path, ...]) -> None:
-    """Raises InputError for every file that could not be written."""
-    mistakes = []
-    for path in outputs:
-        if path.suffix.lower() not in (*TEXTS, *PLOTS):
-            known = ", ".join((*PLOTS, *TEXTS))
-            mistakes.append(Mistake(f"-o {path}", "", f"unknown ending, expected one of {known}"))
-    if mistakes:
-        raise InputError(mistakes)
-    if any(path.suffix.lower() in PLOTS for path in outputs):
-        from optimiser.review.plot import require
-
-        require()
 
 
 def _written(path: Path, shown: "Review", found: "Validation") -> None:

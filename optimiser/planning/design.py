@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from optimiser.catalogue.gpu import Gpu
+from optimiser.names import count
 from optimiser.planning.rental import Rental
 
 
@@ -21,7 +22,7 @@ class Configuration:
     def label(self) -> str:
         """The choices in one line, such as `fp16 weights, int8 cache, 8 KV heads, l4 x 2`."""
         return (
-            f"{self.weights} weights, {self.kv_cache} cache, {self.kv_heads} KV heads, "
+            f"{self.weights} weights, {self.kv_cache} cache, {count(self.kv_heads, 'KV head')}, "
             f"{self.gpu.name} x {self.tensor_parallel}"
         )
 
@@ -51,7 +52,8 @@ class Design:
     @property
     def label(self) -> str:
         """The design in one line."""
-        return f"{self.replicas} replicas of {self.configuration.label}, batch {self.batch}"
+        replicas = count(self.replicas, "replica")
+        return f"{replicas} of {self.configuration.label}, batch {self.batch}"
 
     @property
     def units(self) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from optimiser.catalogue.formats import WEIGHT_FORMATS
 from optimiser.catalogue.llm import Llm
+from optimiser.names import count
 
 
 def why_illegal(
@@ -30,7 +31,8 @@ def _reasons(
     """
     size = tensor_parallel
     if size > node:
-        yield f"{size} is more than the {node} GPUs of a node; replicas across nodes are refused"
+        gpus = count(node, "GPU")
+        yield f"{size} is more than the {gpus} of a node; replicas across nodes are refused"
     if llm.attention_heads % size:
         yield f"{size} does not divide {llm.attention_heads} attention heads"
     if kv_heads and kv_heads % size and size % kv_heads:

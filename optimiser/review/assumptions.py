@@ -1,6 +1,6 @@
 """What was assumed, what was left to a default, and what looks like a slip."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from optimiser.case import Case
 from optimiser.catalogue.formats import WEIGHT_FORMATS
@@ -8,7 +8,9 @@ from optimiser.catalogue.gpu import Gpu
 from optimiser.planning.deployment import provenance
 from optimiser.planning.design import Design
 from optimiser.planning.margin import slo_margin
+from optimiser.planning.rental import Rental
 from optimiser.review.numbers import count, plain, usd
+from optimiser.studies.options import text_of
 from optimiser.units import usd as usd_of_nano
 
 LONGEST_LIKELY_TTFT_S = 120.0
@@ -148,6 +150,13 @@ def memory_line(case: Case) -> str:
         f"memory itemised: {plain(assumed.memory_utilization * 100)} % of the device budgeted; "
         "CUDA graphs taken outside of it"
     )
+
+
+def spot_note(rentals: Iterable[Rental]) -> tuple[str, ...]:
+    """What spot instances risk, where any is rented."""
+    if all(rental.term != "spot" for rental in rentals):
+        return ()
+    return (f"spot price: {text_of('spot').risk}",)
 
 
 def _price(design: Design) -> str:

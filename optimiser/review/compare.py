@@ -20,7 +20,7 @@ def compare_review(found: Comparison) -> Review:
         for row in rows
     )
     return Review(
-        title=f"{baseline.name}: {len(found.rows)} alternatives",
+        title=f"{baseline.name}: {count(len(found.rows), 'alternative')}",
         headline="no alternative complies" if winner is None else f"cheapest: {winner.name}",
         good=winner is not None,
         steps=(),

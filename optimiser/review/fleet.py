@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from optimiser.planning.fleet.explain import FleetConflict
+from optimiser.planning.fleet.conflict import FleetConflict
 from optimiser.planning.fleet.planner import (
     FleetInfeasible,
     FleetPlanned,
@@ -10,8 +10,10 @@ from optimiser.planning.fleet.planner import (
     PlannedPool,
 )
 from optimiser.review import fleet_data as data
+from optimiser.review.assumptions import spot_note
 from optimiser.review.fleet_assumptions import mark
-from optimiser.review.numbers import count, ms, per_cent, plain, significant, usd
+from optimiser.review.fleet_conflicts import conflict_lines, conflict_tables
+from optimiser.review.numbers import count, gpus, ms, per_cent, significant, usd
 from optimiser.review.review import Review, Table
 from optimiser.studies.fleet import FleetStudy
 
@@ -19,13 +21,13 @@ from optimiser.studies.fleet import FleetStudy
 def fleet_review(
     outcome: FleetPlanned | FleetInfeasible | FleetUndecided,
     study: FleetStudy | None = None,
-    conflict: FleetConflict | None = None,
+    conflicts: tuple[FleetConflict, ...] = (),
 ) -> Review:
     """The review of a fleet, whatever came of it."""
     if isinstance(outcome, FleetPlanned):
         return _planned(outcome, study)
     if isinstance(outcome, FleetInfeasible):
-        return _infeasible(outcome, conflict)
+        return _infeasible(outcome, conflicts)
     return Review(
         title=outcome.case.name,
         headline=f"undecided: no fleet in {outcome.seconds:.2f} s",
@@ -39,7 +41,8 @@ def fleet_review(
 
 
 def _planned(outcome: FleetPlanned, study: FleetStudy | None) -> Review:
-    gpus = sum(outcome.rented_gpus.values())
+    running = sum(pool.gpus for pool in outcome.pools)
+    rented = sum(outcome.rented_gpus.values())
     replicas = sum(pool.replicas for pool in outcome.pools)
     values = data.planned(outcome, study)
     tables = [_pools(outcome), _classes(values)]
@@ -50,7 +53,7 @@ def _planned(outcome: FleetPlanned, study: FleetStudy | None) -> Review:
         title=f"{outcome.case.name} · {count(len(values['classes']), 'workload')}",
         headline=(
             f"{count(len(outcome.pools), 'pool')}, {count(replicas, 'replica')}, "
-            f"{count(gpus, 'GPU')}{_range(values['error_bars'])} · "
+            f"{gpus(running, rented)}{_range(values['error_bars'])} · "
             f"{usd(outcome.usd_per_hour)} an hour · "
             f"{usd(values['figures']['usd_per_month'])} a month"
         ),
@@ -58,7 +61,11 @@ def _planned(outcome: FleetPlanned, study: FleetStudy | None) -> Review:
         steps=(),
         tables=tuple(tables),
         closing=(*_compared(outcome, study), _proof(outcome)),
-        notes=(*values["assumptions"], *outcome.notes),
+        notes=(
+            *values["assumptions"],
+            *outcome.notes,
+            *spot_note(pool.of.rental for pool in outcome.pools),
+        ),
         data=values,
     )
 
@@ -155,21 +162,7 @@ def _proof(outcome: FleetPlanned) -> str:
     return f"not proved cheapest: {cost}/h, bound {bound}/h, gap {gap} ({work})"
 
 
-def _infeasible(outcome: FleetInfeasible, conflict: FleetConflict | None) -> Review:
-    tables = []
-    if conflict is not None:
-        rows = tuple(
-            (
-                one.requirement,
-                plain(one.asked),
-                "no value helps" if one.works_at is None else plain(one.works_at),
-                outcome.case.where(one.requirement),
-            )
-            for one in conflict.nearest
-        )
-        alone = "cannot be met" if len(rows) == 1 else "cannot all be met; changing one is enough"
-        columns = ("requirement", "asked", "works at", "in")
-        tables.append(Table(f"Conflict: {alone}", columns, rows, text=(0, 3)))
+def _infeasible(outcome: FleetInfeasible, conflicts: tuple[FleetConflict, ...]) -> Review:
     return Review(
         title=outcome.case.name,
         headline=(
@@ -178,8 +171,8 @@ def _infeasible(outcome: FleetInfeasible, conflict: FleetConflict | None) -> Rev
         ),
         good=False,
         steps=(),
-        tables=tuple(tables),
-        closing=(),
+        tables=conflict_tables(outcome.case, conflicts),
+        closing=conflict_lines(conflicts),
         notes=(),
-        data=data.infeasible(outcome, conflict),
+        data=data.infeasible(outcome, conflicts),
     )

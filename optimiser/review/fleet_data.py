@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from optimiser.planning.fleet.explain import FleetConflict
+from optimiser.planning.fleet.conflict import FleetConflict
 from optimiser.planning.fleet.planner import (
     FleetInfeasible,
     FleetPlanned,
@@ -131,27 +131,33 @@ def _worth(row: Any) -> dict[str, Any]:
     }
 
 
-def infeasible(outcome: FleetInfeasible, conflict: FleetConflict | None) -> dict[str, Any]:
+def infeasible(outcome: FleetInfeasible, conflicts: tuple[FleetConflict, ...]) -> dict[str, Any]:
     """A case that no fleet serves."""
-    told = None
-    if conflict is not None:
-        told = {
-            "requirements": list(conflict.requirements),
-            "nearest": [
-                {
-                    "requirement": one.requirement,
-                    "asked": one.asked,
-                    "works_at": one.works_at,
-                }
-                for one in conflict.nearest
-            ],
-        }
+    told = [_conflict(one) for one in conflicts]
     return {
         "status": outcome.status,
         "case": outcome.case.name,
-        "conflict": told,
-        "conflicts": [told] if told else [],
+        "conflict": told[0] if told else None,
+        "conflicts": told,
         "proof": {"pools": len(outcome.assembled.pools), "seconds": outcome.seconds},
+    }
+
+
+def _conflict(conflict: FleetConflict) -> dict[str, Any]:
+    return {
+        "requirements": list(conflict.requirements),
+        "nearest": [
+            {
+                "requirement": one.requirement,
+                "class": one.workload,
+                "asked": one.asked,
+                "works_at": one.works_at,
+                "is_proved": one.is_proved,
+            }
+            for one in conflict.nearest
+        ],
+        "is_minimal": conflict.is_minimal,
+        "all_traffic_frac": conflict.all_traffic_frac,
     }
 
 

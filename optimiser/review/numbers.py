@@ -1,5 +1,7 @@
 """Numbers as people read them."""
 
+from optimiser.names import count as count
+
 SMALLEST_EXPONENT = -6
 
 
@@ -52,6 +54,7 @@ def per_cent(fraction: float) -> str:
     return f"{shown:.1f} %" if abs(shown) < 10 else f"{shown:.0f} %"
 
 
-def count(value: int, noun: str) -> str:
-    """A counted noun."""
-    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+def gpus(running: int, rented: int) -> str:
+    """GPUs that run, and those paid for where whole instances have more."""
+    text = count(running, "GPU")
+    return text if rented == running else f"{text} ({rented:,} rented)"

@@ -12,6 +12,7 @@ from optimiser.review.bars import Bars, bars_of
 from optimiser.review.numbers import (
     at_least_whole,
     count,
+    gpus,
     ms,
     per_cent,
     plain,
@@ -19,7 +20,7 @@ from optimiser.review.numbers import (
     significant,
     usd,
 )
-from optimiser.review.plan_tables import FIELD_NOTES, alternative_table, lever_table, verdict_table
+from optimiser.review.plan_tables import alternative_table, conflicting, lever_table, verdict_table
 from optimiser.review.review import BOTTLENECKS, Review, Step, Table
 from optimiser.studies.alternatives import Alternative
 from optimiser.studies.levers import LeverRow
@@ -43,18 +44,19 @@ def _planned(
 ) -> Review:
     case, design, figures = planned.case, planned.design, planned.verdict.figures
     bars = bars_of(planned)
-    gpus, tpot = count(design.gpus, "GPU"), ms(figures.tpot_ms)
+    n_gpus, tpot = gpus(design.gpus, design.rented_gpus), ms(figures.tpot_ms)
     if bars is not None:
-        gpus += _range(*bars.gpus)
+        n_gpus += _range(*bars.gpus)
         tpot += f" ({bars.tpot_ms[0]:,.0f} to {bars.tpot_ms[1]:,.0f} in 8 of 10 measured runs)"
     headline = (
-        f"{gpus} · first token {ms(figures.ttft_ms)} · per token {tpot} · "
+        f"{n_gpus} · first token {ms(figures.ttft_ms)} · per token {tpot} · "
         f"{usd(figures.usd_per_million_answer_tokens)} per 1M answer tokens"
     )
     notes = [
         *(f"default {line}" for line in assumed.defaults(case)),
         *assumed.assumptions(case, design),
         *_bars_note(bars),
+        *assumed.spot_note([design.configuration.rental]),
         *(f"left out: {what}: {why}" for what, why in planned.excluded),
         *planned.notes,
     ]
@@ -181,8 +183,7 @@ def _infeasible(outcome: Infeasible) -> Review:
     for i, conflict in enumerate(outcome.conflicts):
         rows = tuple(
             (
-                FIELD_NOTES.get(nearest.requirement, nearest.requirement),
-                plain(nearest.asked),
+                *conflicting(nearest.requirement, nearest.asked, case.hardware.gpus),
                 "no value helps" if nearest.works_at is None else plain(nearest.works_at),
                 case.where(nearest.requirement),
             )

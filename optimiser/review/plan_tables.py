@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from functools import partial
 
+from optimiser.catalogue.gpu import Gpu
 from optimiser.planning.deployment import is_estimated
 from optimiser.planning.verify import Check, Verdict
-from optimiser.review.numbers import count, plain, significant, usd
+from optimiser.review.numbers import count, plain, rounded, significant, usd
 from optimiser.review.review import Table
 from optimiser.studies.alternatives import Alternative
 from optimiser.studies.levers import LeverRow
@@ -26,8 +27,13 @@ LABELS = {
 COUNTED = ("GPUs", "replicas", "sequences")
 """Units of whole things."""
 
-FIELD_NOTES = {"hardware.gpus": "hardware.gpus (GB of memory)"}
-"""Fields whose value in a conflict is not what the field itself holds."""
+
+def conflicting(field: str, asked: float, gpus: Sequence[Gpu]) -> tuple[str, str]:
+    """A requirement of a conflict and what is asked; of GPUs, the least memory and whose it is."""
+    if field != "hardware.gpus":
+        return field, plain(asked)
+    of = f" of {min(gpus, key=lambda gpu: gpu.capacity_bytes).name}" if len(gpus) > 1 else ""
+    return f"{field} (GB of memory{of})", rounded(asked, 4)
 
 
 def verdict_table(verdict: Verdict) -> Table:

@@ -57,7 +57,7 @@ class Lever:
     @property
     def text(self) -> LeverText:
         """What it costs to pull and what it risks."""
-        return _texts()[self.kind]
+        return text_of(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +153,11 @@ def _hardware(planned: Planned, known: Catalogue) -> Iterator[Lever]:
     for name in others:
         if name != chosen.gpu.name:
             yield Lever(f"{name} instead", "gpu", "gpu", gpu_change(case, name))
+
+
+def text_of(kind: Kind) -> LeverText:
+    """What a kind of lever costs to pull and what it risks."""
+    return _texts()[kind]
 
 
 @cache

@@ -217,6 +217,11 @@ def test_what_is_asked_for_by_name_must_exist(
     assert nearest in error["nearest"] or nearest in error["message"]
 
 
+def test_one_alternative_is_told_in_the_singular() -> None:
+    text = optimise("compare", CHAT, "--set", "brief.requests_per_s=5").out
+    assert text.startswith("chat-7b: 1 alternative\n")
+
+
 def test_columns_markdown_and_files(tmp_path: Path) -> None:
     text = optimise("compare", CHAT, "--set", "brief.requests_per_s=50").out
     (head,) = [line for line in text.splitlines() if "bottleneck" in line and "design" in line]
@@ -227,3 +232,21 @@ def test_columns_markdown_and_files(tmp_path: Path) -> None:
     ran = optimise("compare", CHAT, "--set", "brief.requests_per_s=50", "-o", place)
     assert (ran.code, ran.out) == (0, "")
     assert place.read_text(encoding="utf-8") == text
+
+
+def test_every_bad_option_is_told_at_once() -> None:
+    ran = optimise(
+        *("compare", CHAT, "--gpu", "h10000", "--model", "lama-3.1-8b", "--offer", "nobodys-offer"),
+        *("--gpu", "l5", "--set", "brief.request_per_s=5", "--set", "nonsense"),
+    )
+    assert ran.code == 1
+    lines = ran.err.splitlines()
+    for told in (
+        "h10000",
+        "lama-3.1-8b",
+        "nobodys-offer",
+        "'l5'",
+        "brief.request_per_s",
+        "nonsense",
+    ):
+        assert sum(told in line for line in lines) == 1, (told, lines)

@@ -182,11 +182,11 @@ def test_replicas_that_other_gpus_cannot_hold() -> None:
     found = levers("--set", "levers.tensor_parallel=2")
     row = by_name(found)["gh200-96gb instead"]
     assert row["status"] == "error"
-    assert "2 is more than the 1 GPUs of a node" in row["error"]
+    assert "2 is more than the 1 GPU of a node" in row["error"]
     assert found["best_set"]["status"] == "optimal"
     text = optimise("levers", CHAT, "--set", "levers.tensor_parallel=2")
     assert text.code == 0
-    assert "2 is more than the 1 GPUs of a node" in text.out
+    assert "2 is more than the 1 GPU of a node" in text.out
 
 
 def test_in_words() -> None:

@@ -219,18 +219,18 @@ def test_mistakes_come_as_json_too() -> None:
 def test_progress_shows_on_a_terminal_once_it_takes_a_second(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from optimiser.cli import sweep as module
+    from optimiser.cli import progress as module
 
     monkeypatch.setattr(module, "QUIET_S", -1.0)
-    progress = module._Progress(on_terminal=True)
+    progress = module.Line(on_terminal=True)
     progress("points", 1, 20)
     progress("points", 2, 20)
     progress.clear()
     err = capsys.readouterr().err
     assert "1 of 20 points" in err
     assert err.endswith(f"\r{'':14}\r")
-    module._Progress(on_terminal=False)("points", 1, 20)
+    module.Line(on_terminal=False)("points", 1, 20)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(module, "LINE_EVERY_S", -1.0)
-    module._Progress(on_terminal=False)("points", 1, 20)
+    module.Line(on_terminal=False)("points", 1, 20)
     assert capsys.readouterr().err == "1 of 20 points\n"

@@ -137,6 +137,11 @@ def test_a_table_that_nothing_can_be_said_of(tmp_path: Path) -> None:
     [
         (("--data", "nothing.csv"), "nothing.csv: no such file"),
         (("-o", "plot.gif"), "-o plot.gif: unknown ending, expected one of .png, .svg, .html"),
+        (("-o", "none/plot.svg"), "-o none/plot.svg: cannot be written: no such directory"),
+        (
+            ("--predictions", "none/rows.csv"),
+            "--predictions none/rows.csv: cannot be written",
+        ),
         (("--predictions", "rows.txt"), "rows.txt: the ending must be one of .csv, .jsonl"),
     ],
 )
@@ -144,6 +149,19 @@ def test_mistakes_are_told(arguments: tuple[str, ...], message: str) -> None:
     ran = optimise("validate", *arguments)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(f"error: {message}")
+
+
+def test_a_missing_folder_is_found_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    from optimiser.studies import validation
+
+    def working(*_: object) -> None:
+        raise AssertionError("worked first")
+
+    monkeypatch.setattr(validation, "validate_shipped", working)
+    for option, name in (("-o", "scatter.svg"), ("-o", "all.json"), ("--predictions", "rows.csv")):
+        ran = optimise("validate", option, f"none/{name}")
+        assert ran.code == 1
+        assert "cannot be written: no such directory" in ran.err
 
 
 def test_the_shipped_table_can_be_given_too() -> None:

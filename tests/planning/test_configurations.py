@@ -8,6 +8,7 @@ from optimiser.catalogue.llm import Llm, Stored
 from optimiser.errors import CaseError
 from optimiser.planning.configurations import configurations
 from optimiser.planning.legal import why_illegal
+from tests.planning.by_hand import by_hand
 from tests.strategies import case_of
 
 HAIR = 0.9e-9
@@ -21,38 +22,7 @@ def round_case(**changes: object) -> Case:
     Batch 100: reads (20 + 4) GB = 24 ms, arithmetic 20 ms; prefill 1000 tokens x 0.2 ms = 200 ms.
     A request of 1500 tokens of 16 kB holds 24 MB.
     """
-    data = {
-        "name": "round",
-        "brief": {
-            "requests_per_s": 3.0,
-            "prompt_tokens": 1000,
-            "answer_tokens": 500,
-            "ttft_target_s": 1.0,
-            "tpot_target_ms": 24.0,
-        },
-        "model": {
-            "name": "tiny",
-            "params": 10e9,
-            "layers": 20,
-            "attention_heads": 8,
-            "kv_heads": 4,
-            "head_dim": 100,
-        },
-        "hardware": {
-            "gpus": [
-                {
-                    "name": "round",
-                    "memory_gb": 60.0,
-                    "bandwidth_gb_per_s": 1000.0,
-                    "tflops": {"fp16": 100.0},
-                    "usd_per_hour": 3.0,
-                }
-            ]
-        },
-        "levers": {"kv_cache": "fp8", "batch": {"most": 1000}},
-        "assumptions": {"efficiency": 1.0, "headroom": 1.5, "memory_reserve": 0.0},
-    }
-    return case_of(data).changed(changes)
+    return case_of(by_hand("round", usd_per_hour=3.0)).changed(changes)
 
 
 # step(b) = (20e9 + b x 1250 x 16,000) / 1e12 = 20 ms + 0.02 ms x b; arithmetic: 0.2 ms x b

@@ -21,7 +21,9 @@ from optimiser.planning.order import preferences
 from optimiser.planning.rental import GPUS_PER_NODE, Rental, rentals, undominated
 from optimiser.planning.solvers.base import Limits, Solution, Status
 from optimiser.planning.verify import verify
+from optimiser.review.plan import review
 from tests import oracle
+from tests.planning.by_hand import by_hand
 from tests.planning.test_program import optimum_of, rows_of, saved, without_rows
 from tests.strategies import KINDS, Shop, case_of, draw_real_case
 
@@ -49,38 +51,7 @@ def rented(*offers: Offer, changes: Mapping[str, object] | None = None, **gpu: A
     As by hand in the tests of configurations: batch 120 in 24 ms, 0.3 s a request, 3 x 1.5 x 0.3 =
     1.35 replicas. On two GPUs a replica takes half of that and on four a quarter.
     """
-    data = {
-        "name": "rented",
-        "brief": {
-            "requests_per_s": 3.0,
-            "prompt_tokens": 1000,
-            "answer_tokens": 500,
-            "ttft_target_s": 1.0,
-            "tpot_target_ms": 24.0,
-        },
-        "model": {
-            "name": "tiny",
-            "params": 10e9,
-            "layers": 20,
-            "attention_heads": 8,
-            "kv_heads": 4,
-            "head_dim": 100,
-        },
-        "hardware": {
-            "gpus": [
-                {
-                    "name": "round",
-                    "memory_gb": 60.0,
-                    "bandwidth_gb_per_s": 1000.0,
-                    "tflops": {"fp16": 100.0},
-                    **gpu,
-                }
-            ]
-        },
-        "levers": {"kv_cache": "fp8", "batch": {"most": 1000}},
-        "assumptions": {"efficiency": 1.0, "headroom": 1.5, "memory_reserve": 0.0},
-    }
-    return case_of(data, Shop(*offers)).changed(dict(changes or {}))
+    return case_of(by_hand("rented", **gpu), Shop(*offers)).changed(dict(changes or {}))
 
 
 def planned(case: Case, solver_name: str = "cp-sat") -> Planned:
@@ -108,6 +79,7 @@ def test_a_gpu_sold_eight_at_a_time_costs_eight(solver_name: str) -> None:
     assert bought(outcome) == ("eight", "on-demand", 1, 8, 16.0)
     # two of the eight do the work; idle ones run nothing
     assert (outcome.design.replicas, outcome.design.gpus) == (2, 2)
+    assert review(outcome).headline.startswith("2 GPUs (8 rented) · ")
     assert outcome.verdict.figures.usd_per_month == 16 * 730
 
 
@@ -140,7 +112,7 @@ def test_a_replica_never_spans_instances() -> None:
     offers = (offer("one", 1, 0.1), offer("six", 6, 12.0))
     case = rented(*offers, changes={"levers.tensor_parallel": 4})
     assert bought(planned(case)) == ("six", "on-demand", 1, 6, 12.0)
-    with pytest.raises(CaseError, match="4 is more than the 1 GPUs of a node") as caught:
+    with pytest.raises(CaseError, match="4 is more than the 1 GPU of a node") as caught:
         configurations(rented(offers[0], changes={"levers.tensor_parallel": 4}))
     assert caught.value.mistakes[0].message.endswith("legal: 1")
     # where sizes are open the small one takes the small instance
@@ -306,10 +278,28 @@ def test_no_offer_is_admitted(wanted: dict[str, object]) -> None:
     assert [mistake.field for mistake in caught.value.mistakes] == ["hardware.offers"]
 
 
+def test_a_mistyped_offer_is_told_the_nearest_one() -> None:
+    offers = (offer("north-large", 8, 16.0), offer("south", 8, 16.0))
+    with pytest.raises(CaseError, match="none of the 2 offers of round") as caught:
+        rented(*offers, changes={"hardware.offers": {"names": "north-lage"}})
+    assert caught.value.mistakes[0].nearest == ("north-large",)
+    with pytest.raises(CaseError, match="did you mean north-large"):
+        rented(*offers, changes={"hardware.offers": {"names": ["north-lage", "x"]}})
+
+
 def test_no_offer_at_all() -> None:
     with pytest.raises(CaseError, match="no price for round") as caught:
         rented()
     assert caught.value.mistakes[0].field == "hardware.gpus"
+
+
+def test_a_plan_on_spot_says_what_spot_risks() -> None:
+    sold = offer("eight", 8, 16.0, spot_usd_per_hour=4.0)
+    firm = planned(rented(sold))
+    spot = planned(rented(sold, changes={"hardware.offers": {"terms": "spot"}}))
+    note = "spot price: Instances are taken back at short notice; keep spare capacity."
+    assert note not in review(firm).notes
+    assert note in review(spot).notes
 
 
 def test_a_stated_price_is_of_single_gpus_whatever_the_offers() -> None:

@@ -82,3 +82,8 @@ def test_counts_and_rounding() -> None:
     assert numbers.rounded(12.54321) == "12.5"
     assert numbers.at_least_whole(97.54) == "98"
     assert numbers.at_least_whole(0.015) == "0.015"
+
+
+def test_gpus_that_run_and_gpus_that_are_paid_for() -> None:
+    assert numbers.gpus(3, 8) == "3 GPUs (8 rented)"
+    assert numbers.gpus(1, 1) == "1 GPU"

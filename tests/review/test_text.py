@@ -49,6 +49,21 @@ def test_the_text_is_as_stored(name: str) -> None:
     assert masked(optimise(*COMMANDS[name]).out) == (GOLDEN / name).read_text(encoding="utf-8")
 
 
+def test_memory_of_several_gpus_is_of_the_smallest_one_in_readable_digits() -> None:
+    # 12 x 2**30 bytes = 12.884901888 GB
+    fast = "bandwidth_gb_per_s: 2000, tflops: {fp16: 300}"
+    small = f"{{name: small, memory_bytes: 12884901888, usd_per_hour: 1, {fast}}}"
+    large = f"{{name: large, memory_gb: 80, usd_per_hour: 9, {fast}}}"
+    text = optimise(
+        CHAT_CASE,
+        *("--set", "hardware.usd_per_gpu_hour=null", "--set", "brief.requests_per_s=1"),
+        *("--set", f"hardware.gpus=[{large}, {small}]", "--set", "limits.usd_per_hour=3"),
+    ).out
+    (line,) = (line for line in text.splitlines() if "hardware.gpus" in line)
+    assert line.split("  ")[1] == "hardware.gpus (GB of memory of small)"
+    assert line.split()[6:8] == ["12.88", "15.8"]
+
+
 def test_the_stored_review_shows_every_figure_of_the_page() -> None:
     text = (GOLDEN / "chat-7b.txt").read_text(encoding="utf-8")
     for figure in (

@@ -1,122 +1,121 @@
-"""Why no fleet serves a case, and the nearest stock, rate or target that works."""
+"""Why no fleet serves a case: which requirements conflict, and the nearest values that work."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from optimiser.fleet_case import FleetCase
-from optimiser.planning.fleet.assemble import assemble
+from optimiser.errors import SolverError
+from optimiser.planning.fleet.conflict import FleetConflict
+from optimiser.planning.fleet.nearest import all_traffic, nearest_of
 from optimiser.planning.fleet.planner import FleetInfeasible
-from optimiser.planning.fleet.search import search
-from optimiser.planning.nearest import least_that_works
-from optimiser.planning.solvers.base import Status
+from optimiser.planning.fleet.questions import Questions
+from optimiser.planning.fleet.requirements import (
+    TARGETS,
+    Changed,
+    Changes,
+    Requirement,
+    requirements,
+)
+from optimiser.planning.fleet.unable import conflict_of_memory, held_by_no_pool
 
-SECONDS = 10.0
-LARGEST = 10**6
+SECONDS = 30.0
+"""Most seconds of all questions."""
 
-
-@dataclass(frozen=True, slots=True)
-class FleetNearest:
-    """One requirement, and the nearest value that would work, all else kept."""
-
-    requirement: str
-    asked: float
-    works_at: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class FleetConflict:
-    """Requirements that cannot all be met."""
-
-    requirements: tuple[str, ...]
-    nearest: tuple[FleetNearest, ...]
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how many are done and of how many."""
 
 
-def explain_fleet(outcome: FleetInfeasible) -> FleetConflict:
-    """The requirements in the way: changing any one that has a nearest value is enough."""
-    case = outcome.case
-    found = [one for one in _tried(outcome) if one.works_at is not None]
-    if not found:
-        found = [FleetNearest(field, asked, None) for field, asked in _asked(case)]
-    return FleetConflict(tuple(one.requirement for one in found), tuple(found))
+def explain_fleet(
+    outcome: FleetInfeasible, seconds: float = SECONDS, progress: Progress = lambda *_: None
+) -> tuple[FleetConflict, ...]:
+    """The conflicts of an infeasible fleet, found by deletion, until what is left can be served.
+
+    What one conflict names is relaxed before the next is looked for. Raises SolverError where a
+    fleet is found after all.
+    """
+    case, changed = outcome.case, Changed(outcome.assembled)
+    unheld = held_by_no_pool(changed)
+    found = [conflict_of_memory(case, w) for w in sorted(unheld)]
+    if len(unheld) == len(case.classes):
+        return tuple(found)
+    changed.without = unheld
+    questions = Questions(changed, time.perf_counter() + seconds)
+    members = [one for one in requirements(case) if one.workload not in unheld]
+    told = questions.works({})
+    if told and not unheld:
+        raise SolverError("no fleet was found where there is one: please report")
+    sets = _sets(questions, members, is_met=bool(told or (told is None and unheld)))
+    relaxed = {one.field for kept, _ in sets for one in kept}
+    done = 0
+    for kept, is_minimal in sets:
+        lifted = dict.fromkeys(relaxed - {one.field for one in kept})
+        nearest = []
+        for one in kept:
+            progress("conflicting requirements explained", done, len(relaxed))
+            nearest.append(nearest_of(questions, one, lifted))
+            done += 1
+        share = None
+        if any(one.is_traffic for one in kept):
+            share = all_traffic(questions, members, lifted)
+        fields = tuple(one.field for one in kept)
+        found.append(FleetConflict(fields, tuple(nearest), is_minimal, share))
+    return tuple(found)
 
 
-def _asked(case: FleetCase) -> Iterator[tuple[str, float]]:
-    for gpu, most in (case.hardware.stock or {}).items():
-        yield f"hardware.stock.{gpu}", float(most)
-    for i, workload in enumerate(case.workloads):
-        yield f"workloads.{i}.{workload.traffic_field}", _traffic(case, i)
-
-
-def _tried(outcome: FleetInfeasible) -> Iterator[FleetNearest]:
-    case, fleet = outcome.case, outcome.assembled.fleet
-    unable = np.flatnonzero(~fleet.pools.able.any(axis=0))
-    if len(unable):
-        yield from (one for w in unable for one in _targets(case, int(w)))
-        return
-    if outcome.over_budget_usd is not None:
-        budget = case.limits.usd_per_hour or 0.0
-        yield FleetNearest("limits.usd_per_hour", budget, outcome.over_budget_usd)
-        return
-    for row, (field, most) in enumerate(
-        zip(outcome.assembled.names.stocks, fleet.stock_most, strict=True)
-    ):
-        works = least_that_works(_with_stock(outcome, row), float(most), float(LARGEST), True)
-        yield FleetNearest(field, float(most), works)
-    times = _most_traffic(outcome)
-    for i in range(len(case.workloads)):
-        asked = _traffic(case, i)
-        works_at = None if times is None else times * asked
-        field = f"workloads.{i}.{case.workloads[i].traffic_field}"
-        # all classes together: the share of the traffic that can be served
-        yield FleetNearest(field, asked, works_at)
-
-
-def _traffic(case: FleetCase, i: int) -> float:
-    workload = case.workloads[i]
-    return workload.requests_per_s or workload.concurrent_users or 0.0
-
-
-def _with_stock(outcome: FleetInfeasible, row: int) -> Callable[[float], bool]:
-    fleet = outcome.assembled.fleet
-
-    def works(value: float) -> bool:
-        most = fleet.stock_most.copy()
-        most[row] = value
-        return search(replace(fleet, stock_most=most), SECONDS).status in (
-            Status.OPTIMAL,
-            Status.FEASIBLE,
+def _sets(
+    questions: Questions, members: Sequence[Requirement], is_met: bool
+) -> list[tuple[list[Requirement], bool]]:
+    """Minimal sets of conflicting requirements, each beside what the earlier ones leave."""
+    found: list[tuple[list[Requirement], bool]] = []
+    relaxed: dict[str, None] = {}
+    while not is_met:
+        kept, is_minimal = _minimal(
+            questions, [one for one in members if one.field not in relaxed], relaxed
         )
-
-    return works
-
-
-def _most_traffic(outcome: FleetInfeasible) -> float | None:
-    """The largest share of all traffic, to a thousandth, that can be served."""
-    fleet = outcome.assembled.fleet
-    low, high = 0.0, 1.0
-    for _ in range(10):
-        middle = (low + high) / 2
-        pools = replace(fleet.pools, need=fleet.pools.need * middle)
-        found = search(replace(fleet, pools=pools), SECONDS)
-        works = found.status in (Status.OPTIMAL, Status.FEASIBLE)
-        low, high = (middle, high) if works else (low, middle)
-    return low or None
+        if not kept:
+            break
+        found.append((kept, is_minimal))
+        relaxed.update(dict.fromkeys(one.field for one in kept))
+        is_met = questions.works(relaxed) is not False
+    return found
 
 
-def _targets(case: FleetCase, w: int) -> Iterator[FleetNearest]:
-    """The targets of a class that no pool can serve."""
-    if case.measured is not None or not case.workloads:
-        return
-    workload = case.workloads[w]
-    for name in ("tpot_target_ms", "ttft_target_s"):
-        asked = float(getattr(workload, name))
+def _minimal(
+    questions: Questions, members: Sequence[Requirement], relaxed: Changes
+) -> tuple[list[Requirement], bool]:
+    """Delete each requirement in turn if the rest still conflict; what stays is minimal.
 
-        def works(value: float, name: str = name) -> bool:
-            made = workload.changed(**{name: value})
-            return bool(assemble(case.changed(workloads=(made,))).fleet.pools.able.any())
+    Whole blocks are tried first: where the rest conflicts without any of a block, it does so after
+    each deletion within it. Also returns whether every question was answered.
+    """
+    kept: list[Requirement] = []
+    deleted = dict(relaxed)
+    is_minimal = True
 
-        yield FleetNearest(
-            f"workloads.{w}.{name}", asked, least_that_works(works, asked, asked * 1e4, False)
-        )
+    def without(block: Sequence[Requirement]) -> bool | None:
+        return questions.works({**deleted, **dict.fromkeys(one.field for one in block)})
+
+    def thin(block: Sequence[Requirement], works: bool | None) -> None:
+        nonlocal is_minimal
+        if works is False:
+            deleted.update(dict.fromkeys(one.field for one in block))
+        elif len(block) == 1:
+            kept.append(block[0])
+            is_minimal &= works is not None
+        else:
+            half, before = len(block) // 2, len(kept)
+            thin(block[:half], without(block[:half]))
+            # with the first half deleted, the second is the whole of the block
+            is_known = works is True and len(kept) == before
+            thin(block[half:], True if is_known else without(block[half:]))
+
+    for block in _blocks(members):
+        thin(block, without(block))
+    return kept, is_minimal
+
+
+def _blocks(members: Sequence[Requirement]) -> list[Sequence[Requirement]]:
+    """The limits, the targets and the traffic."""
+    targets = [one for one in members if one.name in TARGETS]
+    traffic = [one for one in members if one.is_traffic]
+    limits = [one for one in members if one.workload is None]
+    return [block for block in (limits, targets, traffic) if block]

@@ -10,7 +10,7 @@ import numpy as np
 from optimiser.engine.replicas import Floats, Ints
 from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.fleet.routing import SERVED, carries, route
-from optimiser.units import usd
+from optimiser.units import at_least, usd
 
 GRACE_S = 3.0
 """What a search may take beyond its limit to have a fleet at all."""
@@ -23,6 +23,8 @@ class Race:
     fleet: Fleet
     deadline: float
     """On `time.perf_counter`."""
+    enough_usd: float | None = None
+    """A cost that is as good as any lower one, where only that matters."""
     started: float = field(default_factory=time.perf_counter)
     upper_usd: float = math.inf
     lower_usd: float = 0.0
@@ -57,11 +59,20 @@ class Race:
         return self.upper_usd - self.lower_usd < 0.5 * min(self.step_usd, 1e-3)
 
     @property
+    def settled(self) -> bool:
+        """Whether it is known that there is, or is not, a fleet that is cheap enough."""
+        if self.enough_usd is None:
+            return False
+        if self.replicas is not None and at_least(self.enough_usd, self.upper_usd):
+            return True
+        return not at_least(self.enough_usd, self.lower_usd)
+
+    @property
     def over(self) -> bool:
         """Whether to stop."""
-        return (
-            self.stopped or self.met or self.is_infeasible or time.perf_counter() >= self.deadline
-        )
+        if self.stopped or self.met or self.settled or self.is_infeasible:
+            return True
+        return time.perf_counter() >= self.deadline
 
     @property
     def still_owes_a_fleet(self) -> bool:

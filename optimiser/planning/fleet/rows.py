@@ -19,7 +19,7 @@ import numpy as np
 
 from optimiser.engine.replicas import Floats, Ints
 from optimiser.planning.fleet.pools import Fleet
-from optimiser.units import usd
+from optimiser.units import TOLERANCE, usd
 
 INFINITE = math.inf
 SHORT_USD = 10.0
@@ -75,6 +75,11 @@ class Table:
         """Admit only fleets that cost at most so much, in whole steps of the prices."""
         costs = [float(round(self.cost[unit] / step_usd)) for unit in columns.units]
         self.row(columns.units.tolist(), costs, 0.0, float(round(most_usd / step_usd)))
+
+    def within_budget(self, columns: "Columns", most_usd: float) -> None:
+        """Admit only fleets that cost at most so many dollars, to the tolerance of a limit."""
+        costs = [self.cost[unit] for unit in columns.units]
+        self.row(columns.units.tolist(), costs, 0.0, most_usd * (1 + TOLERANCE))
 
 
 @dataclass(slots=True)

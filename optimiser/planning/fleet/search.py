@@ -39,11 +39,16 @@ class FleetFound:
         return (self.usd_per_hour - self.bound_usd_per_hour) / self.usd_per_hour
 
 
-def search(fleet: Fleet, time_limit_s: float | None = None) -> FleetFound:
-    """The cheapest fleet that serves all demand, with a true bound on the cost."""
+def search(
+    fleet: Fleet, time_limit_s: float | None = None, enough_usd: float | None = None
+) -> FleetFound:
+    """The cheapest fleet that serves all demand, with a true bound on the cost.
+
+    `enough_usd`: stop at any fleet that costs no more, or once it is proved that none does.
+    """
     started = time.perf_counter()
     deadline = started + (NO_LIMIT_S if time_limit_s is None else time_limit_s)
-    race = Race(fleet, deadline, started)
+    race = Race(fleet, deadline, enough_usd, started)
     sifted = sift(fleet)
     race.prove(sifted.bound_usd)
     failures: list[BaseException] = []

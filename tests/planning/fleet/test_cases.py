@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from optimiser.case import Case
+from optimiser.catalogue.load import default_catalogue
 from optimiser.cli.main import cli
 from optimiser.errors import CaseError
 from optimiser.fleet_case import FleetCase
@@ -24,6 +25,7 @@ from optimiser.planning.fleet.planner import (
 from optimiser.planning.fleet.search import FleetFound
 from optimiser.planning.planner import Infeasible, Planned, plan
 from optimiser.planning.solvers.base import Status
+from optimiser.review.fleet import fleet_review
 from optimiser.yaml_io import Document
 
 A10G = {
@@ -127,12 +129,12 @@ def test_too_little_stock_names_the_conflict_and_what_works(tmp_path: Path) -> N
     )
     outcome = plan_fleet(case)
     assert isinstance(outcome, FleetInfeasible)
-    nearest = {one.requirement: one for one in explain_fleet(outcome).nearest}
+    (conflict,) = explain_fleet(outcome)
+    nearest = {one.requirement: one for one in conflict.nearest}
     # 3 + 3 + 3 + 3 A10G carry all, or one A100 with 5 A10G
     assert nearest["hardware.stock.a10g"].works_at == 12
     assert nearest["hardware.stock.a100"].works_at == 1
-    rate = nearest["workloads.0.requests_per_s"]
-    assert rate.works_at == pytest.approx(6 * 5 / 12, rel=0.01)
+    assert conflict.all_traffic_frac == pytest.approx(5 / 12, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +299,7 @@ def test_targets_that_nothing_meets_are_named_with_what_works() -> None:
     data["workloads"][1]["tpot_target_ms"] = 0.5  # type: ignore[index]
     outcome = plan_fleet(FleetCase.of_document(Document("drawn", data), None))
     assert isinstance(outcome, FleetInfeasible)
-    conflict = explain_fleet(outcome)
+    (conflict,) = explain_fleet(outcome)
     assert conflict.requirements == ("workloads.1.tpot_target_ms",)
     assert conflict.nearest[0].works_at is not None
     data["workloads"][1]["tpot_target_ms"] = conflict.nearest[0].works_at  # type: ignore[index]
@@ -312,8 +314,11 @@ def test_a_budget_below_the_cheapest_fleet_says_what_it_costs() -> None:
     tight = {**data, "limits": {"usd_per_hour": free.usd_per_hour * 0.9}}
     outcome = plan_fleet(FleetCase.of_document(Document("drawn", tight), None))
     assert isinstance(outcome, FleetInfeasible)
-    nearest = explain_fleet(outcome).nearest
-    assert [one.requirement for one in nearest] == ["limits.usd_per_hour"]
+    (conflict,) = explain_fleet(outcome)
+    nearest = conflict.nearest
+    # what the budget is short of may also be had by serving less
+    assert nearest[0].requirement == "limits.usd_per_hour"
+    assert all(one.workload is not None for one in nearest[1:])
     assert nearest[0].works_at == pytest.approx(free.usd_per_hour)
     exact = {**data, "limits": {"usd_per_hour": free.usd_per_hour}}
     assert planned(FleetCase.of_document(Document("drawn", exact), None)).status == "optimal"
@@ -347,3 +352,23 @@ def test_the_program_is_saved_under_names(tmp_path: Path) -> None:
     text = place.read_text()
     assert "demand_size1" in text
     assert "capacity_0_on_a10g" in text
+
+
+@pytest.mark.parametrize("term", ["on-demand", "spot"])
+def test_a_fleet_on_whole_instances_of_spot(term: str, tmp_path: Path) -> None:
+    # 6 requests/s at 2 a GPU run on 3 of the 8 that an instance has
+    (tmp_path / "table.csv").write_text(
+        "pool,gpu,gpus_per_replica,workload,requests_per_s\non-h200,h200,1,size1,2\n"
+    )
+    offers = {"names": ["nebius-us-central1-gpu-h200-sxm-8gpu"], "terms": [term]}
+    data = {
+        "name": "whole",
+        "workloads": [{"name": "size1", "requests_per_s": 6}],
+        "hardware": {"gpus": ["h200"], "offers": offers},
+        "assumptions": {"headroom": 1.0},
+        "measured": "table.csv",
+    }
+    document = Document(str(tmp_path / "case.yaml"), data)
+    shown = fleet_review(planned(FleetCase.of_document(document, default_catalogue())))
+    assert "3 GPUs (8 rented) · " in shown.headline
+    assert any("taken back" in note for note in shown.notes) == (term == "spot")
