@@ -1,6 +1,5 @@
 """A case with several classes of traffic, or with limits that only fleets have."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -15,6 +14,7 @@ from optimiser.catalogue.load import Catalogue
 from optimiser.catalogue.offer import Offer
 from optimiser.errors import CaseError, InputError, Mistake
 from optimiser.fleet_sections import FleetHardware, FleetLimits, Workload
+from optimiser.histogram import LengthRow, mean_lengths, read_histogram, shares
 from optimiser.schema import Problem, Schema, refuse_all, validated
 from optimiser.yaml_io import Document, override, read
 
@@ -52,6 +52,7 @@ class FleetCase(Schema):
 
     _document: Document | None = PrivateAttr(default=None)
     _catalogue: Catalogue | None = PrivateAttr(default=None)
+    _histograms: dict[str, tuple[LengthRow, ...]] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -84,6 +85,9 @@ class FleetCase(Schema):
             lengths = (workload.prompt_tokens, workload.answer_tokens)
             if workload.histogram is None and None in lengths:
                 yield Problem(where, "expected prompt_tokens and answer_tokens, or a histogram")
+            if workload.histogram is not None and lengths != (None, None):
+                message = "does not go with prompt_tokens or answer_tokens"
+                yield Problem(f"{where}.histogram", message)
             if workload.model is None and self.model is None:
                 yield Problem(where, "no model: give it here or at the top of the case")
 
@@ -117,13 +121,12 @@ class FleetCase(Schema):
 
     def _with_lengths(self, i: int, workload: Workload) -> Workload:
         """The class with the means of its histogram."""
-        if workload.histogram is None or None not in (
-            workload.prompt_tokens,
-            workload.answer_tokens,
-        ):
+        if workload.histogram is None:
             return workload
-        field = f"workloads.{i}.histogram"
-        prompt, answer = mean_lengths(self.path(workload.histogram), self.where(field), field)
+        field, name = f"workloads.{i}.histogram", workload.histogram
+        rows = read_histogram(self.path(name), self.where(field), field)
+        self._histograms[name] = rows
+        prompt, answer = mean_lengths(rows)
         return workload.changed(prompt_tokens=prompt, answer_tokens=answer)
 
     @property
@@ -155,6 +158,21 @@ class FleetCase(Schema):
             "assumptions": self.assumptions.model_dump(exclude_unset=True),
         }
         return Case.of_document(Document(self.source, data), self._catalogue)
+
+    def rows_of(self, workload: Workload, one: Case) -> tuple[tuple[Case, float], ...]:
+        """The case of a class at each of its lengths, with their shares of its requests.
+
+        `one` is its case; that itself where it has means only.
+        """
+        if workload.histogram is None:
+            return ((one, 1.0),)
+        rows = []
+        for (prompt, answer), share in shares(self._histograms[workload.histogram]).items():
+            update = {"prompt_tokens": prompt, "answer_tokens": answer}
+            rows.append(
+                (one.model_copy(update={"brief": one.brief.model_copy(update=update)}), share)
+            )
+        return tuple(rows)
 
     def offers(self, gpu: Gpu) -> tuple[Offer, ...]:
         """The offers of a GPU that the case admits. Raises CaseError where nothing prices it."""
@@ -189,20 +207,3 @@ class FleetCase(Schema):
         """`file:line` of a dotted field."""
         parts = tuple(int(p) if p.isdigit() else p for p in field.split("."))
         return self._document.where(parts) if self._document else self.name
-
-
-def mean_lengths(path: Path, where: str, field: str) -> tuple[int, int]:
-    """Mean prompt and answer tokens of a histogram. Raises CaseError."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        counts = [float(row["count"]) for row in rows]
-        total = sum(counts)
-        means = [
-            sum(n * float(row[key]) for n, row in zip(counts, rows, strict=True)) / total
-            for key in ("mean_prompt", "mean_answer")
-        ]
-    except (OSError, KeyError, ValueError, TypeError, ZeroDivisionError) as error:
-        message = f"cannot read lengths from {path}: {error}"
-        raise CaseError([Mistake(where, field, message)]) from error
-    return max(1, round(means[0])), max(1, round(means[1]))

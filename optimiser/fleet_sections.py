@@ -48,7 +48,8 @@ class Workload(Traffic):
     answer_tokens: int | None = Field(default=None, gt=0, le=MOST_TOKENS)
     """Mean answer length (OSL), tokens."""
     histogram: str | None = None
-    """CSV file of lengths in place of means: columns `count`, `mean_prompt`, `mean_answer`."""
+    """CSV file of lengths in place of means: columns `count`, `mean_prompt`, `mean_answer`. The
+    class is then planned as the mix of its rows; its time to first token is their mean."""
     ttft_target_s: float | None = Field(default=None, gt=0, le=1e6)
     """Longest acceptable time to first token, s."""
     tpot_target_ms: float | None = Field(default=None, gt=0, le=1e9)

@@ -43,6 +43,17 @@ def deployment(case: Case, chosen: Configuration) -> Deployment:
     )
 
 
+def under(at: Deployment, case: Case) -> Deployment:
+    """The same replica under the traffic of another case."""
+    brief = case.brief
+    return replace(
+        at,
+        prompt_tokens=brief.prompt_tokens,
+        answer_tokens=brief.answer_tokens,
+        cached_tokens=brief.prompt_tokens * case.assumptions.prefix_cached_frac,
+    )
+
+
 def constants(case: Case, gpu: Gpu) -> LatencyConstants:
     """What a GPU and the case's engine achieve, with the scales of the case's own calibration.
 

@@ -1,6 +1,6 @@
 """What a pool carries, and where it settles."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from optimiser.case import Case
@@ -14,6 +14,22 @@ class Routed:
     case: Case
     """The class alone."""
     requests_per_s: float
+    rows: tuple[tuple[Case, float], ...] = ()
+    """Cases of the lengths of its histogram with their shares; the class itself where none."""
+
+    @property
+    def parts(self) -> list[tuple[Case, float]]:
+        """Requests per second of each length."""
+        return [(case, share * self.requests_per_s) for case, share in self.lengths]
+
+    @property
+    def lengths(self) -> tuple[tuple[Case, float], ...]:
+        """Each length with its share of the requests."""
+        return self.rows or ((self.case, 1.0),)
+
+    def mean(self, of: Callable[[Case], float]) -> float:
+        """The mean of something over the requests."""
+        return sum(share * of(case) for case, share in self.lengths)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from optimiser.case import Case
+from optimiser.catalogue.latency_constants import Deployment, LatencyConstants
 from optimiser.engine import latency, roofline, serving
 from optimiser.engine.columns_of_shape import latency_row
-from optimiser.engine.latency_parts import LatencyColumns, LatencyRow, columns_of
+from optimiser.engine.latency_parts import LatencyColumns, columns_of
 from optimiser.engine.replicas import Floats, Ints, Lengths, Replicas
-from optimiser.planning.deployment import constants, deployment
+from optimiser.planning.deployment import constants, deployment, under
 from optimiser.planning.design import Configuration
 
 
@@ -71,17 +74,24 @@ def pace_of(
     """The pace of configurations in the fidelity that a case asks for."""
     if case.assumptions.latency == "ideal":
         return IdealPace(engine, lengths)
-    return MeasuredPace(latency_columns(case, chosen))
+    return MeasuredPace(latency_columns(case, chosen, [case])[0])
 
 
-def latency_columns(case: Case, chosen: Sequence[Configuration]) -> LatencyColumns:
-    """The measured model's columns of configurations under a case's traffic."""
+def latency_columns(
+    case: Case, chosen: Sequence[Configuration], traffic: Sequence[Case]
+) -> list[LatencyColumns]:
+    """The measured model's columns of configurations, one for each traffic that they may serve."""
     known = {gpu.name: constants(case, gpu) for gpu in case.hardware.gpus}
-    rows: dict[tuple[object, ...], LatencyRow] = {}
-    found = []
+    kinds: dict[tuple[object, ...], int] = {}
+    index: list[int] = []
+    deployed: list[tuple[Deployment, LatencyConstants]] = []
     for c in chosen:
         key = (c.gpu.name, c.weights, c.kv_cache, c.kv_heads, c.tensor_parallel)
-        if key not in rows:
-            rows[key] = latency_row(deployment(case, c), known[c.gpu.name])
-        found.append(rows[key])
-    return columns_of(found)
+        if key not in kinds:
+            kinds[key] = len(deployed)
+            deployed.append((deployment(case, c), known[c.gpu.name]))
+        index.append(kinds[key])
+    return [
+        columns_of([latency_row(under(at, one), own) for at, own in deployed]).rows(np.array(index))
+        for one in traffic
+    ]

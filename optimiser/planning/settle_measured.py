@@ -11,6 +11,7 @@ sequences of each class. The pool settles at the least τ that the step of such 
 import math
 from collections.abc import Sequence
 
+from optimiser.case import Case
 from optimiser.planning.deployment import constants, deployment
 from optimiser.planning.design import Design
 from optimiser.planning.latency_scalar import Latency
@@ -24,29 +25,36 @@ CLOSE = 1e-11
 TOO_LONG_S = 1e6
 
 
-def latency_of(one: Routed, design: Design) -> Latency:
-    """A design's times under one class."""
+def latency_of(case: Case, design: Design) -> Latency:
+    """A design's times under a case's traffic."""
     made = design.configuration
-    return Latency(deployment(one.case, made), constants(one.case, made.gpu))
+    return Latency(deployment(case, made), constants(case, made.gpu))
 
 
 def settle_measured(design: Design, working: int, routed: Sequence[Routed]) -> Mix:
     """Where so many working replicas of a design settle under a mix of classes."""
-    parts = [(latency_of(one, design), one.requests_per_s / working) for one in routed]
-    prefill_s = {o.case.name: part.prefill_s() for o, (part, _) in zip(routed, parts, strict=True)}
+    cases = [(case, rate) for one in routed for case, rate in one.parts]
+    parts = [(latency_of(case, design), rate / working) for case, rate in cases]
+    prefill_s = {
+        one.case.name: one.mean(lambda case: latency_of(case, design).prefill_s()) for one in routed
+    }
     busy = sum(rate * part.marginal_prefill_s() for part, rate in parts)
     step_s = _step_s(parts, busy)
     if math.isinf(step_s):
         return overwhelmed(prefill_s, busy)
     counts = _counts(parts, busy, step_s)
-    replicas = [replica_of(one.case, design) for one in routed]
+    replicas = [replica_of(case, design) for case, _ in cases]
+    ttft_s = {
+        one.case.name: one.mean(lambda case: latency_of(case, design).first_token_s(step_s))
+        for one in routed
+    }
     return Mix(
         step_s,
         step_s / (1 - busy),
         sum(counts),
         memory_frac_of(list(zip(replicas, counts, strict=True))),
         prefill_s,
-        {o.case.name: p.first_token_s(step_s) for o, (p, _) in zip(routed, parts, strict=True)},
+        ttft_s,
         busy,
     )
 
@@ -98,7 +106,7 @@ def settle_alone(design: Design, working: int, routed: Routed) -> Mix:
 
     As one workload is verified: its replicas cannot keep up where they carry less than is routed.
     """
-    part, batch = latency_of(routed, design), design.batch
+    part, batch = latency_of(routed.case, design), design.batch
     name, prompt_s = routed.case.name, part.prefill_s()
     rate = routed.requests_per_s / working
     busy = rate * part.marginal_prefill_s()

@@ -37,9 +37,11 @@ def settle(design: Design, working: int, routed: Sequence[Routed], *, alone: boo
         if alone:
             return settle_alone(design, working, routed[0])
         return settle_measured(design, working, routed)
-    parts = [(replica_of(one.case, design), one.requests_per_s / working) for one in routed]
+    parts = [
+        (replica_of(case, design), rate / working) for one in routed for case, rate in one.parts
+    ]
     prefill_s = {
-        one.case.name: part.prefill_s for one, (part, _) in zip(routed, parts, strict=True)
+        one.case.name: one.mean(lambda case: replica_of(case, design).prefill_s) for one in routed
     }
     if not parts:
         return Mix(0.0, 0.0, 0.0, 0.0, prefill_s, prefill_s, 0.0)
@@ -100,6 +102,11 @@ def check_pool(
                 upper=True,
             ),
         ]
+        if one.rows:
+            replicas = [replica_of(case, design) for case, _ in one.rows]
+            usable, longest = replicas[0].usable_bytes, max(r.memory_bytes(1) for r in replicas)
+            unit = "GB per GPU"
+            checks.append(Check(f"{field}.histogram", gb(usable), gb(longest), unit, upper=True))
     usable_gb = gb(replica_of(routed[0].case, design).usable_bytes)
     used_gb = mix.memory_frac * usable_gb
     most = float(most_batch)

@@ -7,23 +7,21 @@ from itertools import product
 import numpy as np
 
 from optimiser.case import Case
-from optimiser.engine.replicas import Lengths
 from optimiser.errors import CaseError, Mistake
 from optimiser.fleet_case import FleetCase
-from optimiser.planning.columns import columns
 from optimiser.planning.design import Configuration
 from optimiser.planning.fleet.assembled import Assembled, PoolOf
 from optimiser.planning.fleet.fidelity import pools_worth_considering, resources
 from optimiser.planning.fleet.measured import assemble_measured
 from optimiser.planning.fleet.names import Names
+from optimiser.planning.fleet.offered import offered_of
 from optimiser.planning.fleet.pools import Fleet, Pools
 from optimiser.planning.fleet.rented import Rented, choices
-from optimiser.planning.fleet.shares import Offered, binding
+from optimiser.planning.fleet.shares import binding
 from optimiser.planning.legal import why_illegal
-from optimiser.planning.margin import is_measured, slo_margin
-from optimiser.planning.pace import latency_columns
+from optimiser.planning.margin import is_measured
 from optimiser.planning.rental import ways_to_rent
-from optimiser.units import TOLERANCE, ms, s_of_ms
+from optimiser.units import TOLERANCE, ms
 
 Key = tuple[str, int, str, int, str]
 """GPU, tensor parallel, weights, KV heads, cache format."""
@@ -34,6 +32,7 @@ def assemble(case: FleetCase) -> Assembled:
     if case.measured is not None:
         return assemble_measured(case)
     cases = tuple(case.case_of(workload) for workload in case.classes)
+    lengths = tuple(map(case.rows_of, case.classes, cases))
     excluded: dict[tuple[str, str], None] = {}
     rented, pools = Rented(), list[PoolOf]()
     rows: list[tuple[np.ndarray, np.ndarray, int, float, int, float]] = []
@@ -42,7 +41,14 @@ def assemble(case: FleetCase) -> Assembled:
     for model in models:
         members = [w for w, one in enumerate(cases) if one.model.name == model]
         any_legal |= _add_model(
-            case, [cases[w] for w in members], members, len(cases), rented, pools, rows, excluded
+            case,
+            [(cases[w], lengths[w]) for w in members],
+            members,
+            len(cases),
+            rented,
+            pools,
+            rows,
+            excluded,
         )
     if not any_legal:
         told = "; ".join(f"{what}: {why}" for what, why in excluded)
@@ -54,7 +60,7 @@ def assemble(case: FleetCase) -> Assembled:
     if rows:
         need = binding(np.stack([row[0] for row in rows]))
         able = np.stack([row[1] for row in rows])
-    if len(cases) == 1:
+    if len(cases) == 1 and len(lengths[0]) == 1:
         need = need * (1 - TOLERANCE)
     fleet = Fleet(
         pools=Pools(
@@ -85,13 +91,13 @@ def assemble(case: FleetCase) -> Assembled:
     )
     rates = np.array([one.brief.rate for one in cases])
     return Assembled(
-        case, fleet, tuple(pools), cases, rates, rented.unit_gpus, names, tuple(excluded)
+        case, fleet, tuple(pools), cases, rates, rented.unit_gpus, names, tuple(excluded), lengths
     )
 
 
 def _add_model(
     case: FleetCase,
-    cases: Sequence[Case],
+    classes: Sequence[tuple[Case, tuple[tuple[Case, float], ...]]],
     members: Sequence[int],
     n_classes: int,
     rented: Rented,
@@ -100,16 +106,17 @@ def _add_model(
     excluded: dict[tuple[str, str], None],
 ) -> bool:
     """The pools of one model, for the classes that ask for it; whether any may be built."""
+    cases = [one for one, _ in classes]
     accepted = [_legal(one, excluded) for one in cases]
     keys = list(dict.fromkeys(key for found in accepted for key in found))
     if not keys:
         return False
     chosen = [_configuration(case, key) for key in keys]
     offered = [
-        _offered(one, chosen, np.array([key in mine for key in keys]))
-        for one, mine in zip(cases, accepted, strict=True)
+        offered_of(one, rows_of, chosen, np.array([key in mine for key in keys]))
+        for (one, rows_of), mine in zip(classes, accepted, strict=True)
     ]
-    alone = n_classes == 1
+    alone = n_classes == 1 and len(classes[0][1]) == 1
     most = np.full(len(keys), max(one.levers.batch.most for one in cases), dtype=np.int64)
     grid, need, able = pools_worth_considering(offered, most, alone)
     first = max((row[2] for row in rows), default=-1) + 1
@@ -164,19 +171,3 @@ def _configuration(case: FleetCase, key: Key) -> Configuration:
     gpu = next(one for one in case.hardware.gpus if one.name == name)
     rental = ways_to_rent(case.hardware, gpu, case.offers(gpu))[0]
     return Configuration(weights, cache, heads, gpu, size, rental)
-
-
-def _offered(one: Case, chosen: Sequence[Configuration], admitted: np.ndarray) -> Offered:
-    brief, margin = one.brief, slo_margin(one)
-    lengths = Lengths(brief.prompt_tokens, brief.answer_tokens)
-    return Offered(
-        requests_per_s=brief.rate * one.assumptions.headroom,
-        lengths=lengths,
-        ttft_target_s=brief.ttft_target_s * margin,
-        tpot_target_s=s_of_ms(brief.tpot_target_ms) * margin,
-        replicas=columns(one, chosen, lengths),
-        admitted=admitted,
-        users=brief.concurrent_users or 0.0,
-        latency=latency_columns(one, chosen) if is_measured(one) else None,
-        most_batch=one.levers.batch.most,
-    )

@@ -10,6 +10,7 @@ from optimiser.fleet_case import FleetCase
 from optimiser.planning.design import Configuration
 from optimiser.planning.fleet.names import Names
 from optimiser.planning.fleet.pools import Fleet
+from optimiser.planning.mix import Routed
 from optimiser.planning.rental import Rental
 
 
@@ -45,6 +46,18 @@ class Assembled:
     """GPUs of one unit of each rental."""
     names: Names
     excluded: tuple[tuple[str, str], ...] = ()
+    rows: tuple[tuple[tuple[Case, float], ...], ...] = ()
+    """Of each class, the cases of its lengths with their shares of its requests."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one class of one length: replicas then run whole batches of it."""
+        return len(self.rows) == 1 and len(self.rows[0]) == 1
+
+    def routed(self, w: int, requests_per_s: float) -> Routed:
+        """So much of one class, for the verifier."""
+        rows = self.rows[w] if len(self.rows[w]) > 1 else ()
+        return Routed(self.cases[w], requests_per_s, rows)
 
     def of_gpu(self, gpu: str) -> Ints:
         """The pools of one GPU type."""

@@ -9,6 +9,7 @@ from optimiser.engine import latency, memory
 from optimiser.engine.latency_parts import LatencyColumns
 from optimiser.engine.replicas import Floats, Ints
 from optimiser.engine.serving import largest_batch_where
+from optimiser.planning.fleet.parts import Part
 from optimiser.planning.fleet.pools import Bools
 from optimiser.planning.fleet.shares import Offered
 from optimiser.units import TOLERANCE
@@ -31,8 +32,8 @@ class Grid:
     """Longest time per token that is felt, stalls of prefills included; None for the roofline."""
 
 
-def columns_of(one: Offered) -> LatencyColumns:
-    """The measured times of a class."""
+def columns_of(one: Offered | Part) -> LatencyColumns:
+    """The measured times of a class, or of a part of it."""
     if one.latency is None:
         raise ValueError("the class has no measured times")
     return one.latency

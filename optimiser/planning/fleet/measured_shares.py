@@ -20,9 +20,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from optimiser.engine import latency
-from optimiser.engine.latency_parts import LatencyColumns
-from optimiser.engine.replicas import Floats, Replicas
+from optimiser.engine.replicas import Floats
 from optimiser.planning.fleet.measured_grid import Grid, columns_of
+from optimiser.planning.fleet.parts import Part, Taken, together
 from optimiser.planning.fleet.pools import Bools
 from optimiser.planning.fleet.shares import Offered
 from optimiser.units import TOLERANCE
@@ -40,44 +40,43 @@ def measured_shares(offered: Sequence[Offered], grid: Grid) -> tuple[Floats, Boo
 
 
 def _shares(one: Offered, grid: Grid) -> tuple[Floats, Bools]:
-    columns = columns_of(one).rows(grid.configuration)
-    step_s, promise_s = grid.step_s, np.asarray(grid.promise_s)
-    first_s = columns.ttft_offset_s + columns.wait_steps * step_s + latency.prefill_s(columns)
-    slots = _slots(columns, one.replicas.rows(grid.configuration), grid)
-    spare_frac = 1 - step_s / promise_s
+    promise_s = np.asarray(grid.promise_s)
+    found = together([(part.share, _taken(part, grid)) for part in one.parts_or_self])
+    spare_frac = 1 - grid.step_s / promise_s
     able = (
         one.admitted[grid.configuration]
         & (promise_s <= one.tpot_target_s * (1 + TOLERANCE))
-        & (first_s <= one.ttft_target_s * (1 + TOLERANCE))
+        & (found.first_s <= one.ttft_target_s * (1 + TOLERANCE))
         & (grid.most_batch <= one.most_batch)
         & (spare_frac > TOLERANCE)
-        # a batch of less than one sequence is no batch
-        & (slots >= 1 - TOLERANCE).all(axis=1)
+        & found.fits
     )
-    slots = np.where(able[:, None], slots, 1.0)
-    prompt_s = latency.marginal_prefill_s(columns)
-    residence_s = first_s + (columns.answer_tokens - 1) * step_s
-    need = one.requests_per_s * (residence_s[:, None] / slots + prompt_s[:, None])
+    need = one.requests_per_s * (found.occupied_s + found.prompt_s[:, None])
     if one.users:
-        need = np.maximum(need, one.users / slots)
-    promise = one.requests_per_s * prompt_s / np.where(able, spare_frac, 1.0)
+        need = np.maximum(need, one.users / found.slots)
+    promise = one.requests_per_s * found.prompt_s / np.where(able, spare_frac, 1.0)
     need = np.concatenate([need, promise[:, None]], axis=1)
     return np.where(able[:, None], need, 0.0), able
 
 
-def _slots(columns: LatencyColumns, replicas: Replicas, grid: Grid) -> Floats:
-    """Sequences of a class that a replica may run if it runs no others, by each resource."""
+def _taken(part: Part, grid: Grid) -> Taken:
+    columns = columns_of(part).rows(grid.configuration)
+    replicas = part.replicas.rows(grid.configuration)
+    first_s = columns.ttft_offset_s + columns.wait_steps * grid.step_s
+    first_s = first_s + latency.prefill_s(columns)
     usable = replicas.usable_bytes * (1 + TOLERANCE)
     own_s = grid.step_s / columns.decode_scale - latency.shared_step_s(columns, grid.most_batch)
-    return np.stack(
-        [
-            own_s / columns.sequence_s,
-            (usable - replicas.fixed_bytes) / replicas.kv_held_bytes,
-            (usable - replicas.sampler_fixed_bytes)
-            / (replicas.kv_held_bytes + replicas.sampler_bytes),
-            grid.most_batch.astype(np.float64),
-        ],
-        axis=1,
+    slots = [
+        own_s / columns.sequence_s,
+        (usable - replicas.fixed_bytes) / replicas.kv_held_bytes,
+        (usable - replicas.sampler_fixed_bytes) / (replicas.kv_held_bytes + replicas.sampler_bytes),
+        grid.most_batch.astype(np.float64),
+    ]
+    return Taken(
+        first_s,
+        latency.marginal_prefill_s(columns),
+        first_s + (columns.answer_tokens - 1) * grid.step_s,
+        np.stack(slots, axis=1),
     )
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from optimiser.case import Case
 from optimiser.engine.replicas import Floats
 from optimiser.errors import VerificationError
 from optimiser.fleet_case import FleetCase
@@ -228,9 +227,9 @@ def planned_pools(assembled: Assembled, found: FleetFound) -> tuple[PlannedPool,
         design, mix = None, None
         if of.configuration is not None:
             # one class alone runs the whole batch that its replicas were counted at
-            alone = len(assembled.cases) == 1
+            alone = assembled.is_alone
             design = Design(of.configuration, of.most_batch if alone else 1, replicas)
-            loaded = settle(design, working, _parts(assembled.cases, share, headroom), alone=alone)
+            loaded = settle(design, working, _parts(assembled, share, headroom), alone=alone)
             sequences = of.most_batch if alone else loaded.sequences
             batch = max(1, math.ceil(sequences * (1 - 1e-9)))
             design = Design(of.configuration, batch, replicas)
@@ -247,10 +246,10 @@ def _routed(assembled: Assembled, share: Floats, times: float) -> dict[str, floa
     }
 
 
-def _parts(cases: Sequence[Case], share: Floats, headroom: float) -> list[Routed]:
+def _parts(assembled: Assembled, share: Floats, headroom: float) -> list[Routed]:
     return [
-        Routed(one, float(share[w]) * one.brief.rate * headroom)
-        for w, one in enumerate(cases)
+        assembled.routed(w, float(share[w]) * one.brief.rate * headroom)
+        for w, one in enumerate(assembled.cases)
         if share[w] > 1e-12
     ]
 
@@ -260,11 +259,13 @@ def verify(assembled: Assembled, pools: Sequence[PlannedPool]) -> list[Check]:
     case = assembled.case
     headroom, limits = case.assumptions.headroom, case.limits
     checks: list[Check] = []
-    by_name = {one.name: one for one in assembled.cases}
+    place = {one.name: w for w, one in enumerate(assembled.cases)}
     for number, pool in enumerate(pools):
         if pool.design is None or pool.mix is None or not pool.routed:
             continue
-        routed = [Routed(by_name[n], rate * headroom) for n, rate in pool.routed.items()]
+        routed = [
+            assembled.routed(place[name], rate * headroom) for name, rate in pool.routed.items()
+        ]
         most = max(one.case.levers.batch.most for one in routed)
         checks += check_pool(str(number), pool.design, pool.mix, routed, most)
     for name, rate in zip(assembled.names.classes, assembled.rates, strict=True):

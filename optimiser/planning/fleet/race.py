@@ -15,6 +15,9 @@ from optimiser.units import at_least, usd
 GRACE_S = 3.0
 """What a search may take beyond its limit to have a fleet at all."""
 
+UNUSED = 1e-9
+"""Sum of the shares of all classes below which a pool carries nothing."""
+
 
 @dataclass(slots=True)
 class Race:
@@ -90,6 +93,9 @@ class Race:
 
         `shares`: how the solver that found it would route the demand, where it said so.
         """
+        if shares is not None and not self.fleet.least_replicas:
+            # what a rented instance has room for costs nothing, but idle it opens a pool
+            replicas = np.where(shares.sum(axis=1) > UNUSED, replicas, 0)
         cost = usd(self.fleet.cost_nano_usd(replicas))
         if cost >= self.upper_usd - 1e-9 or not self.fleet.within_limits(replicas):
             return False

@@ -19,6 +19,7 @@ import numpy as np
 from optimiser.engine.latency_parts import LatencyColumns
 from optimiser.engine.replicas import Floats, Ints, Lengths, Replicas
 from optimiser.engine.roofline import prefill_s, read_bytes
+from optimiser.planning.fleet.parts import Part, Taken, together
 from optimiser.planning.fleet.pools import Bools
 from optimiser.units import TOLERANCE
 
@@ -42,6 +43,13 @@ class Offered:
     """Its times on each configuration as measured servers have them; None for the roofline."""
     most_batch: int = 10**6
     """Most sequences of a replica that it accepts to be in; used with measured times."""
+    parts: tuple[Part, ...] = ()
+    """The rows of its histogram; `replicas` and `latency` are then their means."""
+
+    @property
+    def parts_or_self(self) -> tuple[Part, ...]:
+        """The rows of its histogram, else the class as the one row of its means."""
+        return self.parts or (Part(1.0, self.lengths, self.replicas, self.latency),)
 
 
 RESOURCES = ("bandwidth", "memory", "sampling", "compute", "batch")
@@ -62,46 +70,54 @@ def shares(
     """
     needs, able = [], []
     for one in offered:
-        at = one.replicas.rows(configuration)
-        prefill = prefill_s(at, one.lengths)
+        found = together(
+            [
+                (part.share, _taken(part, configuration, step_s, most_batch, alone))
+                for part in one.parts_or_self
+            ]
+        )
         fits = (
             one.admitted[configuration]
             & (step_s <= one.tpot_target_s * (1 + TOLERANCE))
-            & (prefill <= one.ttft_target_s * (1 + TOLERANCE))
+            & (found.first_s <= one.ttft_target_s * (1 + TOLERANCE))
+            & found.fits
         )
-        left = np.stack(
-            [
-                at.bytes_per_s * step_s - read_bytes(at, most_batch),
-                at.usable_bytes - at.fixed_bytes,
-                at.usable_bytes - at.sampler_fixed_bytes,
-                at.flops_per_s * step_s,
-                most_batch.astype(np.float64),
-            ],
-            axis=1,
-        )
-        taken = np.stack(
-            [
-                at.kv_read_bytes,
-                at.kv_held_bytes,
-                at.kv_held_bytes + at.sampler_bytes,
-                at.decode_flops,
-                np.ones(len(step_s)),
-            ],
-            axis=1,
-        )
-        sequences = left * (1 + TOLERANCE) / taken
-        if alone:
-            sequences = np.repeat(most_batch[:, None].astype(float), len(RESOURCES), axis=1)
-        # a batch of less than one sequence is no batch
-        fits &= (sequences >= 1 - 1e-9).all(axis=1)
-        decode = one.lengths.answer * step_s[:, None] / np.where(fits[:, None], sequences, 1.0)
-        need = one.requests_per_s * (decode + prefill[:, None])
+        need = one.requests_per_s * (found.occupied_s + found.prompt_s[:, None])
         if one.users:
-            slots = one.users / np.where(fits[:, None], sequences, 1.0)
-            need = np.maximum(need, slots)
+            need = np.maximum(need, one.users / found.slots)
         needs.append(np.where(fits[:, None], need, 0.0))
         able.append(fits)
     return np.stack(needs, axis=2), np.stack(able, axis=1)
+
+
+def _taken(part: Part, configuration: Ints, step_s: Floats, most_batch: Ints, alone: bool) -> Taken:
+    at = part.replicas.rows(configuration)
+    prefill = prefill_s(at, part.lengths)
+    left = np.stack(
+        [
+            at.bytes_per_s * step_s - read_bytes(at, most_batch),
+            at.usable_bytes - at.fixed_bytes,
+            at.usable_bytes - at.sampler_fixed_bytes,
+            at.flops_per_s * step_s,
+            most_batch.astype(np.float64),
+        ],
+        axis=1,
+    )
+    taken = np.stack(
+        [
+            at.kv_read_bytes,
+            at.kv_held_bytes,
+            at.kv_held_bytes + at.sampler_bytes,
+            at.decode_flops,
+            np.ones(len(step_s)),
+        ],
+        axis=1,
+    )
+    # exact: in a mix the verifier's tolerance must do for what the steps make of an excess
+    sequences = left / taken
+    if alone:
+        sequences = np.repeat(most_batch[:, None].astype(float), len(RESOURCES), axis=1)
+    return Taken(prefill, prefill, part.lengths.answer * step_s, sequences)
 
 
 def binding(need: Floats) -> Floats:

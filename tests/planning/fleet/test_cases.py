@@ -1,6 +1,7 @@
 """Fleets as cases: the examples that were worked by hand or published, and one class as before."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -27,6 +28,7 @@ from optimiser.planning.planner import Infeasible, Planned, plan
 from optimiser.planning.solvers.base import Status
 from optimiser.review.fleet import fleet_review
 from optimiser.yaml_io import Document
+from tests.strategies import draw_measured_case, draw_real_case
 
 A10G = {
     "name": "a10g",
@@ -217,6 +219,28 @@ def test_one_class_in_one_pool_is_the_single_design(seed: int) -> None:
     assert fleet.usd_per_hour == pytest.approx(one.verdict.figures.usd_per_hour, abs=1e-9)
     assert fleet.pools[0].design == one.design
     assert free.usd_per_hour <= fleet.usd_per_hour + 1e-9
+
+
+@pytest.mark.parametrize("draw", [draw_real_case, draw_measured_case])
+@pytest.mark.parametrize("chunk", range(10))
+def test_one_class_on_whole_instances_is_the_single_design(
+    draw: Callable[[int], Case], chunk: int
+) -> None:
+    """Replicas that an instance has room for beside those in use open no other pool."""
+    for seed in range(15 * chunk, 15 * chunk + 15):
+        case = draw(seed)
+        one = plan(case, explained=False)
+        data = case.model_dump(exclude_unset=True)
+        limits = {**data.get("limits", {}), "most_pools": 1}
+        document = Document("fleet", {**data, "limits": limits})
+        fleet = plan_fleet(FleetCase.of_document(document, case._catalogue))
+        if isinstance(one, Infeasible):
+            assert isinstance(fleet, FleetInfeasible), seed
+            continue
+        assert isinstance(one, Planned), seed
+        assert isinstance(fleet, FleetPlanned), seed
+        assert fleet.status == "optimal", seed
+        assert fleet.pools[0].design == one.design, seed
 
 
 @pytest.mark.parametrize("seed", range(12))

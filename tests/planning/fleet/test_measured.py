@@ -174,7 +174,7 @@ def test_a_mix_settles_at_the_least_step_that_it_keeps_to(seed: int) -> None:
     design = SimpleNamespace(configuration=pools[len(pools) // 2].configuration)
     routed = [Routed(one, 0.2 * (w + 1)) for w, one in enumerate(assembled.cases)]
     mix = settle(design, 1, routed)  # type: ignore[arg-type]
-    parts = [(latency_of(one, design), one.requests_per_s) for one in routed]  # type: ignore[arg-type]
+    parts = [(latency_of(one.case, design), one.requests_per_s) for one in routed]  # type: ignore[arg-type]
     busy = sum(rate * part.prefill_s() * part.constants.prefill_share for part, rate in parts)
     if not np.isfinite(mix.step_s):
         assert busy > 0
