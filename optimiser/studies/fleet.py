@@ -10,6 +10,7 @@ from optimiser.planning.fleet.assembled import Assembled
 from optimiser.planning.fleet.planner import FleetPlanned
 from optimiser.planning.fleet.search import search
 from optimiser.planning.fleet.separate import one_pool_per_class
+from optimiser.planning.fleet.sift import sift
 from optimiser.planning.solvers.base import Status
 from optimiser.units import usd_per_month
 
@@ -57,9 +58,12 @@ def study_fleet(outcome: FleetPlanned, seconds: float = 4 * SECONDS) -> FleetStu
         for change, case in _looser(outcome):
             if time.perf_counter() >= deadline or len(worth) >= MOST_ROWS:
                 break
-            found = search(assemble(case).fleet, SECONDS)
-            if not len(found.replicas):
+            fleet = assemble(case).fleet
+            # most limits are worth nothing, which is quicker to show than what one is worth
+            cheaper_usd = outcome.usd_per_hour - fleet.step_usd / 2
+            if search(fleet, SECONDS, cheaper_usd).usd_per_hour > cheaper_usd:
                 continue
+            found = search(fleet, SECONDS)
             saved = outcome.usd_per_hour - found.usd_per_hour
             if saved > 1e-9:
                 proved = found.status is Status.OPTIMAL
@@ -71,10 +75,14 @@ def study_fleet(outcome: FleetPlanned, seconds: float = 4 * SECONDS) -> FleetStu
 def _single_gpu(assembled: Assembled) -> tuple[str | None, float | None]:
     """The GPU type whose fleet alone is cheapest."""
     best: tuple[str | None, float | None] = (None, None)
+    parts = []
     for gpu in dict.fromkeys(pool.gpu for pool in assembled.pools):
         part = assembled.fleet.of(assembled.of_gpu(gpu))
-        if not part.pools.able.any(axis=0).all():
-            continue
+        if part.pools.able.any(axis=0).all():
+            parts.append((sift(part).bound_usd, gpu, part))
+    for bound_usd, gpu, part in sorted(parts, key=lambda one: one[0]):
+        if best[1] is not None and bound_usd >= best[1]:
+            break
         found = search(part, SECONDS)
         if len(found.replicas) and (best[1] is None or found.usd_per_hour < best[1]):
             best = gpu, found.usd_per_hour

@@ -14,7 +14,7 @@ from optimiser.planning.fleet.shared_pools import SharedPools
 from optimiser.planning.fleet.sift import Sifted
 from optimiser.planning.fleet.solve_rows import Ear, run_whole
 from optimiser.planning.solvers.base import Status, solver
-from optimiser.units import nano_usd
+from optimiser.units import budget_nano_usd
 
 SLICE_S = 2.0
 """Most seconds of one small program: fixed, since slices that grow with the limit find less."""
@@ -28,6 +28,8 @@ FEW, SOME = 40, 90
 def hunt(race: Race, sifted: Sifted) -> None:
     """Look for cheaper fleets until the race is over."""
     order = np.argsort(sifted.extra_usd, kind="stable")
+    if race.enough_usd is not None:
+        exclude_cheaper(race, sifted, WHOLE_S)
     dive(race, sifted, order[: 2 * SOME])
     within(race, order[:FEW], SLICE_S)
     within(race, order[:SOME], SLICE_S)
@@ -57,26 +59,30 @@ def hunt(race: Race, sifted: Sifted) -> None:
 def exclude_cheaper(race: Race, sifted: Sifted, seconds: float) -> None:
     """Look for a cheaper fleet in the whole program of all pools that one could use.
 
-    Where it has no solution, the fleet at hand is proved cheapest.
+    Cheaper than the fleet at hand, and as cheap as what is enough. Where the program has no
+    solution, it is proved that there is none.
     """
-    if race.replicas is None or race.fleet.slices is not None or race.over:
-        return
     most_usd = race.upper_usd - race.step_usd
+    if race.enough_usd is not None:
+        most_usd = min(most_usd, race.enough_usd)
+    if not np.isfinite(most_usd) or race.fleet.slices is not None or race.over:
+        return
+    none_usd = min(race.upper_usd, most_usd + race.step_usd / 2)
     kept = np.flatnonzero(sifted.extra_usd <= most_usd - sifted.bound_usd + 1e-9)
     part = race.fleet.of(kept)
     if not part.pools.able.any(axis=0).all():
-        race.prove(race.upper_usd)
+        race.prove(none_usd)
         return
     program = SharedPools(part, numbered(part), first_prices=sifted.value)
-    program.limit_cost("cheaper", nano_usd(most_usd))
+    program.limit_cost("cheaper", budget_nano_usd(most_usd))
     deadline = time.perf_counter() + min(seconds, race.left_s)
     run = Run(solver("cp-sat"), deadline=deadline)
     while not race.over:
         solution = run.call(program)
         if solution.status is Status.INFEASIBLE:
-            race.prove(race.upper_usd)
+            race.prove(none_usd)
         elif solution.bound is not None:
-            race.prove(min(solution.bound, race.upper_usd))
+            race.prove(min(solution.bound, none_usd))
         if not solution.values:
             return
         replicas = program.answer(solution.values)
