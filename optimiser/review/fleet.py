@@ -3,12 +3,8 @@
 from typing import Any
 
 from optimiser.planning.fleet.conflict import FleetConflict
-from optimiser.planning.fleet.planner import (
-    FleetInfeasible,
-    FleetPlanned,
-    FleetUndecided,
-    PlannedPool,
-)
+from optimiser.planning.fleet.planned import PlannedPool
+from optimiser.planning.fleet.planner import FleetInfeasible, FleetPlanned, FleetUndecided
 from optimiser.review import fleet_data as data
 from optimiser.review.assumptions import spot_note
 from optimiser.review.fleet_assumptions import mark

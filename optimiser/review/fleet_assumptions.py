@@ -1,7 +1,8 @@
 """What the measured latency of a fleet rests on."""
 
 from optimiser.planning.deployment import is_estimated
-from optimiser.planning.fleet.planner import FleetPlanned, PlannedPool
+from optimiser.planning.fleet.planned import PlannedPool
+from optimiser.planning.fleet.planner import FleetPlanned
 from optimiser.planning.margin import is_measured
 from optimiser.review import assumptions as single
 from optimiser.review.fleet_bars import gpu_of, pool_spread

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 
 from optimiser.catalogue.gpu import Gpu
-from optimiser.planning.fleet.planner import FleetPlanned, PlannedPool
+from optimiser.planning.fleet.planned import PlannedPool
+from optimiser.planning.fleet.planner import FleetPlanned
 from optimiser.planning.margin import Spread, spread
 from optimiser.units import ms
 

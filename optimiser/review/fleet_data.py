@@ -4,12 +4,8 @@ from dataclasses import asdict
 from typing import Any
 
 from optimiser.planning.fleet.conflict import FleetConflict
-from optimiser.planning.fleet.planner import (
-    FleetInfeasible,
-    FleetPlanned,
-    FleetUndecided,
-    PlannedPool,
-)
+from optimiser.planning.fleet.planned import PlannedPool
+from optimiser.planning.fleet.planner import FleetInfeasible, FleetPlanned, FleetUndecided
 from optimiser.review.fleet_assumptions import assumptions
 from optimiser.review.fleet_bars import class_bars, gpu_bars
 from optimiser.studies.fleet import FleetStudy

@@ -1,55 +1,28 @@
 """From a fleet's case to a proved and verified fleet, or why there is none."""
 
-import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from optimiser.engine.replicas import Floats
 from optimiser.errors import VerificationError
 from optimiser.fleet_case import FleetCase
-from optimiser.planning.design import Design
 from optimiser.planning.export import save_program
 from optimiser.planning.fleet.assemble import assemble
-from optimiser.planning.fleet.assembled import Assembled, PoolOf
+from optimiser.planning.fleet.assembled import Assembled
+from optimiser.planning.fleet.checks import verify
+from optimiser.planning.fleet.planned import PlannedPool, planned_pools
 from optimiser.planning.fleet.search import FleetFound, search
 from optimiser.planning.fleet.solve_program import solve_assembled
 from optimiser.planning.fleet.ties import ranked
-from optimiser.planning.mix import Mix, Routed
-from optimiser.planning.rental import Rental
 from optimiser.planning.solvers.base import Status
 from optimiser.planning.verify import Check
-from optimiser.planning.verify_fleet import check_pool, settle
-from optimiser.units import TOLERANCE, at_least, usd
+from optimiser.units import TOLERANCE, at_least
 
 ALGORITHM = "fleet"
 """The search of this package: clusters, bounds and small programs on HiGHS."""
 SECOND = "highs"
 """The solver of the whole program that checks the search, and whose cuts are saved."""
 CROSS_CHECK_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedPool:
-    """One pool of a fleet."""
-
-    of: PoolOf
-    replicas: int
-    routed: dict[str, float]
-    """Requests per second of each class, without headroom."""
-    utilization_frac: float
-    """Of the replicas that carry traffic, at the plain rate."""
-    design: Design | None
-    """None where the pool was measured."""
-    mix: Mix | None
-
-    @property
-    def gpus(self) -> int:
-        """GPUs that the replicas run on."""
-        return self.replicas * self.of.gpus_per_replica
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,119 +185,3 @@ def _cross_check(assembled: Assembled, found: FleetFound, solver_name: str) -> s
         raise VerificationError(f"{told}, and their bounds exclude each other")
     both = other.status is Status.OPTIMAL and found.status is Status.OPTIMAL
     return second if both else None
-
-
-def planned_pools(assembled: Assembled, found: FleetFound) -> tuple[PlannedPool, ...]:
-    """The pools that have replicas, in words."""
-    fleet, headroom = assembled.fleet, assembled.case.assumptions.headroom
-    pools = []
-    for p in np.flatnonzero(found.replicas):
-        of, replicas = assembled.pools[p], int(found.replicas[p])
-        share = found.shares[p] / np.maximum(found.shares.sum(axis=0), 1e-12)
-        routed = _routed(assembled, share, 1.0)
-        working = replicas - fleet.spare
-        used = float((fleet.pools.need[p] @ share).max()) / headroom / max(working, 1)
-        design, mix = None, None
-        if of.configuration is not None:
-            # one class alone runs the whole batch that its replicas were counted at
-            alone = assembled.is_alone
-            design = Design(of.configuration, of.most_batch if alone else 1, replicas)
-            loaded = settle(design, working, _parts(assembled, share, headroom), alone=alone)
-            sequences = of.most_batch if alone else loaded.sequences
-            batch = max(1, math.ceil(sequences * (1 - 1e-9)))
-            design = Design(of.configuration, batch, replicas)
-            mix = loaded
-        pools.append(PlannedPool(of, replicas, routed, used, design, mix))
-    return tuple(pools)
-
-
-def _routed(assembled: Assembled, share: Floats, times: float) -> dict[str, float]:
-    return {
-        name: float(share[w] * assembled.rates[w] * times)
-        for w, name in enumerate(assembled.names.classes)
-        if share[w] > 1e-12
-    }
-
-
-def _parts(assembled: Assembled, share: Floats, headroom: float) -> list[Routed]:
-    return [
-        assembled.routed(w, float(share[w]) * one.brief.rate * headroom)
-        for w, one in enumerate(assembled.cases)
-        if share[w] > 1e-12
-    ]
-
-
-def verify(assembled: Assembled, pools: Sequence[PlannedPool]) -> list[Check]:
-    """Check every requirement of the case against the fleet, with the headroom's load."""
-    case = assembled.case
-    headroom, limits = case.assumptions.headroom, case.limits
-    checks: list[Check] = []
-    place = {one.name: w for w, one in enumerate(assembled.cases)}
-    for number, pool in enumerate(pools):
-        if pool.design is None or pool.mix is None or not pool.routed:
-            continue
-        routed = [
-            assembled.routed(place[name], rate * headroom) for name, rate in pool.routed.items()
-        ]
-        most = max(one.case.levers.batch.most for one in routed)
-        checks += check_pool(str(number), pool.design, pool.mix, routed, most)
-    for name, rate in zip(assembled.names.classes, assembled.rates, strict=True):
-        served = sum(pool.routed.get(name, 0.0) for pool in pools)
-        field = f"workloads.{name}.requests_per_s"
-        checks.append(Check(field, float(rate), served, "requests/s", upper=False))
-    worst = max((pool.utilization_frac * headroom for pool in pools), default=0.0)
-    checks.append(Check("assumptions.headroom", 1.0, worst, "of capacity", upper=True))
-    cost = sum(_cost(assembled, pools))
-    rented = _rented(assembled, pools)
-    for gpu, most_gpus in (case.hardware.stock or {}).items():
-        taken = float(rented.get(gpu, 0))
-        checks.append(Check(f"hardware.stock.{gpu}", float(most_gpus), taken, "GPUs", upper=True))
-    if limits.most_gpus is not None:
-        total = float(sum(rented.values()))
-        checks.append(Check("limits.most_gpus", float(limits.most_gpus), total, "GPUs", upper=True))
-    if limits.usd_per_hour is not None:
-        checks.append(Check("limits.usd_per_hour", limits.usd_per_hour, cost, "$/h", upper=True))
-    if limits.most_pools is not None:
-        number_of = float(len(pools))
-        checks.append(
-            Check("limits.most_pools", float(limits.most_pools), number_of, "pools", upper=True)
-        )
-    if limits.least_replicas is not None:
-        replicas = float(sum(pool.replicas for pool in pools))
-        least = float(limits.least_replicas)
-        checks.append(Check("limits.least_replicas", least, replicas, "replicas", upper=False))
-    return checks
-
-
-def _groups(pools: Sequence[PlannedPool]) -> dict[tuple[str, Rental, int], list[PlannedPool]]:
-    """Pools that are rented together."""
-    found: dict[tuple[str, Rental, int], list[PlannedPool]] = {}
-    for pool in pools:
-        size = pool.of.gpus_per_replica
-        rental = pool.of.rental
-        even = rental.offer is None or (rental.gpus % size == 0 and size & (size - 1) == 0)
-        found.setdefault((pool.of.gpu, rental, 0 if even else size), []).append(pool)
-    return found
-
-
-def _units(pools: Sequence[PlannedPool]) -> int:
-    rental = pools[0].of.rental
-    if rental.offer is None:
-        return sum(pool.gpus for pool in pools)
-    held = sum(p.replicas / rental.replicas_per_unit(p.of.gpus_per_replica) for p in pools)
-    return math.ceil(held - 1e-9)
-
-
-def _cost(assembled: Assembled, pools: Sequence[PlannedPool]) -> list[float]:
-    return [
-        usd(_units(group) * group[0].of.rental.nano_usd_per_hour)
-        for group in _groups(pools).values()
-    ]
-
-
-def _rented(assembled: Assembled, pools: Sequence[PlannedPool]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for group in _groups(pools).values():
-        gpu, rental = group[0].of.gpu, group[0].of.rental
-        found[gpu] = found.get(gpu, 0) + _units(group) * rental.gpus
-    return found

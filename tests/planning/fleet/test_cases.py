@@ -15,14 +15,10 @@ from optimiser.catalogue.load import default_catalogue
 from optimiser.cli.main import cli
 from optimiser.errors import CaseError
 from optimiser.fleet_case import FleetCase
+from optimiser.planning.fleet.checks import verify
 from optimiser.planning.fleet.explain import explain_fleet
-from optimiser.planning.fleet.planner import (
-    FleetInfeasible,
-    FleetPlanned,
-    plan_fleet,
-    planned_pools,
-    verify,
-)
+from optimiser.planning.fleet.planned import planned_pools
+from optimiser.planning.fleet.planner import FleetInfeasible, FleetPlanned, plan_fleet
 from optimiser.planning.fleet.search import FleetFound
 from optimiser.planning.planner import Infeasible, Planned, plan
 from optimiser.planning.solvers.base import Status

@@ -17,16 +17,12 @@ from optimiser.engine.replicas import Lengths, Replicas
 from optimiser.errors import CaseError
 from optimiser.fleet_case import FleetCase
 from optimiser.planning.fleet.assemble import assemble
+from optimiser.planning.fleet.checks import verify
 from optimiser.planning.fleet.explain import explain_fleet
 from optimiser.planning.fleet.measured_grid import Grid, alone_grid, mixed_grid
 from optimiser.planning.fleet.measured_shares import RESOURCES, measured_shares, shares_alone
-from optimiser.planning.fleet.planner import (
-    FleetInfeasible,
-    FleetPlanned,
-    plan_fleet,
-    planned_pools,
-    verify,
-)
+from optimiser.planning.fleet.planned import planned_pools
+from optimiser.planning.fleet.planner import FleetInfeasible, FleetPlanned, plan_fleet
 from optimiser.planning.fleet.search import FleetFound, search
 from optimiser.planning.fleet.shares import Offered
 from optimiser.planning.mix import Routed
