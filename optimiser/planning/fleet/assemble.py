@@ -11,7 +11,7 @@ from optimiser.errors import CaseError, Mistake
 from optimiser.fleet_case import FleetCase
 from optimiser.planning.design import Configuration
 from optimiser.planning.fleet.assembled import Assembled, PoolOf
-from optimiser.planning.fleet.fidelity import pools_worth_considering, resources
+from optimiser.planning.fleet.fidelity import pools_worth_considering, resources_of
 from optimiser.planning.fleet.measured import assemble_measured
 from optimiser.planning.fleet.names import Names
 from optimiser.planning.fleet.offered import offered_of
@@ -55,10 +55,12 @@ def assemble(case: FleetCase) -> Assembled:
         raise CaseError([Mistake(case.where("levers"), "levers", f"nothing is legal ({told})")])
     use, most, stocks = rented.stocks(case)
     n_classes = len(cases)
-    need = np.zeros((0, 1, n_classes))
+    need, resources = np.zeros((0, 1, n_classes)), resources_of(is_measured(cases[0]))
     able = np.zeros((0, n_classes), dtype=bool)
     if rows:
-        need = binding(np.stack([row[0] for row in rows]))
+        need = np.stack([row[0] for row in rows])
+        kept = binding(need)
+        need, resources = need[:, kept], [resources[r] for r in kept]
         able = np.stack([row[1] for row in rows])
     if len(cases) == 1 and len(lengths[0]) == 1:
         need = need * (1 - TOLERANCE)
@@ -87,7 +89,7 @@ def assemble(case: FleetCase) -> Assembled:
         classes=[workload.name for workload in case.classes],
         rentals=rented.names,
         stocks=stocks,
-        resources=resources(is_measured(cases[0])),
+        resources=resources,
     )
     rates = np.array([one.brief.rate for one in cases])
     return Assembled(

@@ -29,6 +29,6 @@ def pools_worth_considering(
     return grid, *measured_shares.measured_shares(offered, grid)
 
 
-def resources(is_measured: bool) -> list[str]:
+def resources_of(is_measured: bool) -> list[str]:
     """Names of what a class takes of a pool."""
     return list(measured_shares.RESOURCES if is_measured else shares.RESOURCES)

@@ -202,7 +202,7 @@ class SharedPools(Program[Ints]):
             self.row(f"demand_{name}", terms, pulp.LpConstraintEQ, slices, "workloads")
         for p, name in enumerate(names.pools):
             classes = np.flatnonzero(pools.able[p])
-            for r, resource in enumerate(names.resources[: pools.need.shape[1]]):
+            for r, resource in enumerate(names.resources):
                 loads, carried = whole_loads(pools.need[p, r, classes] / slices)
                 terms = [(served[p, int(w)], a) for w, a in zip(classes, loads, strict=True)]
                 terms.append((self.replicas[p], -carried))

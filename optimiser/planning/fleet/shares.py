@@ -70,9 +70,10 @@ def shares(
     """
     needs, able = [], []
     for one in offered:
+        own_most = np.minimum(most_batch, one.most_batch)
         found = together(
             [
-                (part.share, _taken(part, configuration, step_s, most_batch, alone))
+                (part.share, _taken(part, configuration, step_s, most_batch, own_most, alone))
                 for part in one.parts_or_self
             ]
         )
@@ -90,7 +91,15 @@ def shares(
     return np.stack(needs, axis=2), np.stack(able, axis=1)
 
 
-def _taken(part: Part, configuration: Ints, step_s: Floats, most_batch: Ints, alone: bool) -> Taken:
+def _taken(
+    part: Part,
+    configuration: Ints,
+    step_s: Floats,
+    most_batch: Ints,
+    own_most: Ints,
+    alone: bool,
+) -> Taken:
+    """`own_most`: sequences of the class alone that its levers allow, and the pool."""
     at = part.replicas.rows(configuration)
     prefill = prefill_s(at, part.lengths)
     left = np.stack(
@@ -99,7 +108,7 @@ def _taken(part: Part, configuration: Ints, step_s: Floats, most_batch: Ints, al
             at.usable_bytes - at.fixed_bytes,
             at.usable_bytes - at.sampler_fixed_bytes,
             at.flops_per_s * step_s,
-            most_batch.astype(np.float64),
+            own_most.astype(np.float64),
         ],
         axis=1,
     )
@@ -120,10 +129,10 @@ def _taken(part: Part, configuration: Ints, step_s: Floats, most_batch: Ints, al
     return Taken(prefill, prefill, part.lengths.answer * step_s, sequences)
 
 
-def binding(need: Floats) -> Floats:
+def binding(need: Floats) -> list[int]:
     """The resources that are scarcest somewhere: not those below another everywhere."""
     kept = list(range(need.shape[1]))
     for r in range(need.shape[1]):
         if any((need[:, r] <= need[:, other]).all() for other in kept if other != r):
             kept.remove(r)
-    return need[:, kept]
+    return kept

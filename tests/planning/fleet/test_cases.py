@@ -392,3 +392,27 @@ def test_a_fleet_on_whole_instances_of_spot(term: str, tmp_path: Path) -> None:
     shown = fleet_review(planned(FleetCase.of_document(document, default_catalogue())))
     assert "3 GPUs (8 rented) · " in shown.headline
     assert any("taken back" in note for note in shown.notes) == (term == "spot")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_class_keeps_to_its_own_largest_batch(seed: int) -> None:
+    data = engine_case(seed, 2)
+    data["workloads"][0]["levers"] = {"batch": {"most": 3}}  # type: ignore[index]
+    outcome = plan_fleet(FleetCase.of_document(Document("drawn", data), None), time_limit_s=20)
+    assert isinstance(outcome, FleetPlanned | FleetInfeasible)
+    for pool in outcome.pools if isinstance(outcome, FleetPlanned) else ():
+        if list(pool.routed) == ["class0"]:
+            assert pool.mix is not None
+            assert pool.mix.sequences <= 3 * (1 + 1e-9)
+
+
+def test_rows_of_whole_routing_are_named_after_what_is_scarce(tmp_path: Path) -> None:
+    # arithmetic this quick is never scarce
+    data = engine_case(0, 2, routing="whole")
+    for gpu in data["hardware"]["gpus"]:  # type: ignore[index]
+        gpu["tflops"] = {"fp16": 1e6}
+    place = tmp_path / "fleet.lp"
+    plan_fleet(FleetCase.of_document(Document("drawn", data), None), save_lp=place, time_limit_s=20)
+    text = place.read_text()
+    assert "compute_" not in text
+    assert "memory_" in text or "bandwidth_" in text
