@@ -36,7 +36,7 @@ def fleet_of(gpus: list[dict[str, Any]], workloads: list[dict[str, Any]]) -> Fle
     size = np.array([c[1] for c in chosen])
     return Fleet(
         pools=Pools(
-            binding(need[used]),
+            need[used][:, binding(need[used])],
             able[used],
             configuration[used],
             step_s[used],

@@ -23,6 +23,12 @@ WHOLE_S = 2.0
 """Most seconds of the whole program, which settles most fleets at once and the rest not at all."""
 FEW, SOME = 40, 90
 """Pools of the two small programs, and of a neighbourhood."""
+MANY = 500
+"""Pools of the first long program: with fewer the best fleets are left out, and with many more the
+solver is lost."""
+WIDE_AFTER_S = 3.0
+"""When it starts: most fleets are settled by then."""
+WAIT_S = 0.05
 
 
 def hunt(race: Race, sifted: Sifted) -> None:
@@ -54,6 +60,19 @@ def hunt(race: Race, sifted: Sifted) -> None:
             fixed_frac = max(0.2, fixed_frac - 0.02)
         elif not ended:
             fixed_frac = min(0.8, fixed_frac + 0.02)
+
+
+def look_widely(race: Race, sifted: Sifted) -> None:
+    """One program of many pools for as long as it takes, where slices of seconds end too soon."""
+    order = np.argsort(sifted.extra_usd, kind="stable")
+    while not race.over and (race.replicas is None or race.age_s < WIDE_AFTER_S):
+        time.sleep(WAIT_S)
+    size = MANY
+    while not race.over:
+        within(race, _with_own(race, order[:size]), race.left_s)
+        if size >= len(order):
+            return
+        size *= 2
 
 
 def exclude_cheaper(race: Race, sifted: Sifted, seconds: float) -> None:

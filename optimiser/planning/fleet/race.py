@@ -84,6 +84,11 @@ class Race:
         return self.replicas is None and not self.is_infeasible and 0 <= late_s < GRACE_S
 
     @property
+    def age_s(self) -> float:
+        """Seconds since it started."""
+        return time.perf_counter() - self.started
+
+    @property
     def left_s(self) -> float:
         """Seconds left."""
         return max(0.0, self.deadline - time.perf_counter())

@@ -3,16 +3,17 @@
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from optimiser.engine.replicas import Floats, Ints
 from optimiser.planning.fleet.bound import prove
-from optimiser.planning.fleet.hunt import hunt
+from optimiser.planning.fleet.hunt import hunt, look_widely
 from optimiser.planning.fleet.pools import Fleet
 from optimiser.planning.fleet.race import Race
-from optimiser.planning.fleet.sift import sift
+from optimiser.planning.fleet.sift import Sifted, sift
 from optimiser.planning.solvers.base import Status
 
 NO_LIMIT_S = 1e9
@@ -53,20 +54,25 @@ def search(
     race.prove(sifted.bound_usd)
     failures: list[BaseException] = []
 
-    def hunting() -> None:
+    def watched(looking: Callable[[Race, Sifted], None]) -> None:
         try:
-            hunt(race, sifted)
+            looking(race, sifted)
         except BaseException as error:
             failures.append(error)
             race.stopped = True
 
-    beside = threading.Thread(target=hunting, daemon=True)
-    beside.start()
+    beside = [
+        threading.Thread(target=watched, args=(looking,), daemon=True)
+        for looking in (hunt, look_widely)
+    ]
+    for thread in beside:
+        thread.start()
     try:
         prove(race, sifted)
     finally:
         race.stopped = True
-        beside.join()
+        for thread in beside:
+            thread.join()
     if failures:
         raise failures[0]
     return _result(race)
