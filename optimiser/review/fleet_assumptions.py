@@ -1,4 +1,6 @@
-"""What the measured latency of a fleet rests on."""
+"""What a fleet rests on: its traffic, its spare replicas, and measured latency."""
+
+from collections.abc import Iterator
 
 from optimiser.planning.deployment import is_estimated
 from optimiser.planning.fleet.planned import PlannedPool
@@ -9,6 +11,23 @@ from optimiser.review.fleet_bars import gpu_of, pool_spread
 
 
 def assumptions(outcome: FleetPlanned) -> list[str]:
+    """What a reader could take otherwise, and what measured times rest on."""
+    return [*_traffic(outcome), *_measured(outcome)]
+
+
+def _traffic(outcome: FleetPlanned) -> Iterator[str]:
+    case = outcome.case
+    named = [one.name for one in case.workloads if one.histogram is not None]
+    if named:
+        yield f"{', '.join(named)}: first token on average over the histogram, not of each row"
+    named = [one.name for one in case.workloads if one.concurrent_users is not None]
+    if named:
+        yield f"{', '.join(named)}: users send at the rate of the promised pace"
+    if case.limits.survive:
+        yield f"used: of the replicas beside {case.limits.survive} spare in each pool"
+
+
+def _measured(outcome: FleetPlanned) -> list[str]:
     """Engine, constants of each GPU type, margin, memory and error bars; none of the roofline."""
     cases = outcome.assembled.cases
     if not cases or not is_measured(cases[0]):

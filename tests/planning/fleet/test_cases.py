@@ -416,3 +416,15 @@ def test_rows_of_whole_routing_are_named_after_what_is_scarce(tmp_path: Path) ->
     text = place.read_text()
     assert "compute_" not in text
     assert "memory_" in text or "bandwidth_" in text
+
+
+def test_what_could_be_read_otherwise_is_said() -> None:
+    data = engine_case(0, 2, limits={"survive": 1})
+    first = data["workloads"][0]  # type: ignore[index]
+    first["concurrent_users"] = 10.0
+    del first["requests_per_s"]
+    outcome = plan_fleet(FleetCase.of_document(Document("drawn", data), None))
+    assert isinstance(outcome, FleetPlanned)
+    notes = fleet_review(outcome).notes
+    assert "class0: users send at the rate of the promised pace" in notes
+    assert "used: of the replicas beside 1 spare in each pool" in notes

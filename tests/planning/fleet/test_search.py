@@ -131,7 +131,7 @@ def _worth_by_program(need: np.ndarray, value: np.ndarray) -> float:
 def test_a_time_limit_gives_a_fleet_with_a_true_bound() -> None:
     data = load()
     fleet = fleet_of(data["gpus"], data["instances"][2]["workloads"])
-    found = search(fleet, 10)
+    found = search(fleet, 15)
     assert found.status is Status.FEASIBLE
     assert route(fleet, found.replicas)[0] >= 1 - 1e-9
     # longer runs proved that nothing costs less than 324.1, and found a fleet at 324.9
