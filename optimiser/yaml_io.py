@@ -110,6 +110,7 @@ def parse(text: str, source: str) -> Document:
 def override(document: Document, settings: Sequence[str], option: str = "--set") -> Document:
     """The document with `path.to.field=YAML value` settings applied; null removes a field.
 
+    An entry of a list goes by its place or its name: `workloads.0.model`, `workloads.chat.model`.
     Raises InputError for settings that are not of that form, all at once.
     """
     data = _copied(document.data)
@@ -122,7 +123,7 @@ def override(document: Document, settings: Sequence[str], option: str = "--set")
         except InputError as error:
             mistakes += error.mistakes
             continue
-        keys = path.split(".")
+        keys = _places(data, path.split("."))
         problem = _put(data, keys, value)
         if problem:
             mistakes.append(Mistake(origin, path, problem))
@@ -218,21 +219,44 @@ def _scalar(text: str, quoted: bool) -> Any:
     return text
 
 
-def _put(data: Any, keys: list[str], value: Any) -> str | None:
+def _places(data: Any, keys: list[str]) -> list[str | int]:
+    """The keys, those of sections in lists by their place."""
+    found: list[str | int] = []
+    for key in keys:
+        place: str | int = key
+        if isinstance(data, list):
+            entries = {str(i): i for i, entry in enumerate(data) if isinstance(entry, dict)}
+            names = {str(data[i].get("name")): i for i in reversed(entries.values())}
+            place = entries.get(key, names.get(key, key))
+            data = data[place] if isinstance(place, int) else None
+        else:
+            data = data.get(key) if isinstance(data, dict) else None
+        found.append(place)
+    return found
+
+
+def _put(data: Any, keys: list[str | int], value: Any) -> str | None:
     """Set a nested key, making sections on the way; returns what stood in the way, if anything."""
     for depth, key in enumerate(keys[:-1]):
+        if isinstance(key, int):
+            data = data[key]
+            continue
         if not isinstance(data, dict):
-            return f"{'.'.join(keys[:depth])} is not a section, so it has no field {key}"
+            return f"{_dotted(keys[:depth])} is not a section, so it has no field {key}"
         if data.get(key) is None:
             data[key] = {}
         data = data[key]
     if not isinstance(data, dict):
-        return f"{'.'.join(keys[:-1])} is not a section, so it has no field {keys[-1]}"
+        return f"{_dotted(keys[:-1])} is not a section, so it has no field {keys[-1]}"
     if value is None:
         data.pop(keys[-1], None)
     else:
         data[keys[-1]] = value
     return None
+
+
+def _dotted(keys: Sequence[str | int]) -> str:
+    return ".".join(map(str, keys))
 
 
 def _copied(data: Any) -> Any:

@@ -153,3 +153,17 @@ def test_reading_takes_any_line_ends(tmp_path: Path) -> None:
     document = read(path)
     assert document.data == {"a": 1, "b": 2}
     assert document.where(("b",)) == f"{path}:2"
+
+
+def test_a_section_in_a_list_is_set_by_its_place_or_its_name() -> None:
+    text = "workloads:\n- {name: chat, rate: 1}\n- {name: code, rate: 2}\ngpus: [l4]\n"
+    document = parse(text, "case.yaml")
+    made = override(document, ["workloads.0.rate=3", "workloads.code.rate=4", "workloads.1.x.y=5"])
+    chat, code = made.data["workloads"]
+    assert (chat, code["rate"], code["x"]) == ({"name": "chat", "rate": 3}, 4, {"y": 5})
+    assert document.data["workloads"][0]["rate"] == 1
+    assert made.where(("workloads", 1, "rate")) == "--set workloads.code.rate=4"
+    assert made.where(("workloads", 0, "name")) == "case.yaml:2"
+    for setting in ("workloads.2.rate=1", "workloads.other.rate=1", "gpus.0.x=1", "gpus.0=l4"):
+        with pytest.raises(InputError, match="is not a section, so it has no field"):
+            override(document, [setting])
